@@ -46,7 +46,6 @@ from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import Profiles, ServedModel
-from lmtui.core.skills import Skills
 from lmtui.core.workspace import (
     BackgroundCommand,
     CommandEffect,
@@ -63,6 +62,7 @@ from lmtui.engine.agent import TurnPoints
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.engine.subagent_runs import TeamParts
+from lmtui.features.skills.values import Skills
 from lmtui.models.request_encoding import RequestWriter
 from lmtui.tools.registry import ToolRegistry
 

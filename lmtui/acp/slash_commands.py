@@ -27,7 +27,6 @@ from lmtui.commands.work_commands import changes_text
 from lmtui.core.prompt_text import PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import Session, SessionHost
-from lmtui.core.skills import Skills, SkillState
 
 Say = Callable[[str], None]
 Started = Callable[[Session], None] | None
@@ -51,7 +50,7 @@ class SlashCommands:
         self._host, self._questions = host, questions
         self._session = session
         self._context = CommandContext(host, session, command_table())
-        self._skills: frozenset[str] = frozenset()
+        self._short: dict[str, str] = {}
 
     async def offered(self) -> list[AvailableCommand]:
         """Return the commands as they are now."""
@@ -61,12 +60,12 @@ class SlashCommands:
         for file in await asyncio.to_thread(offers[PromptFiles].found) if PromptFiles in offers else ():
             if not file.problem:
                 found[file.name] = _command(file.name, file.description or f"from {file.source}", file.argument_hint)
-        skills = [each for each in (await offers[Skills].found() if Skills in offers else ()) if each.state is SkillState.READY]
-        names = {each.name for each in skills if each.name not in found and each.name not in table.names}
-        self._skills = frozenset(names)
-        for skill in skills:
-            if skill.name in names:
-                found[skill.name] = _command(skill.name, skill.description, "what to do")
+        self._short = {}
+        for command in table.commands:
+            for name, about in (await command.names(self._context)).items() if command.names is not None else ():
+                if name not in found and name not in table.names:
+                    found[name] = _command(name, about, "what to do")
+                    self._short[name] = f"/{command.slash[0]} {name}"
         for name in _OFFERED:
             if name in table.names and name not in found:
                 each = next(each for each in table.commands if name in each.slash)
@@ -92,8 +91,8 @@ class SlashCommands:
             more = tuple(TextPart(f"\n\n{each}", is_foreign=True) for each in beside)
             file = replace(file, pieces=(*file.pieces, *more), images=(*file.images, *prompt.images))
             return lambda session: session.prompts.begin(file, text.strip())
-        if name in self._skills:
-            text = "\n\n".join([f"/skill {name} {argument}".strip(), *beside])
+        if name in self._short:
+            text = "\n\n".join([f"{self._short[name]} {argument}".strip(), *beside])
         elif name.lower() in _SCREEN_ONLY:
             say(f"/{sanitize_line(name)} is the editor's own business here: use its list of sessions, or start a new one.\n")
             return None

@@ -14,8 +14,8 @@ from lmtui.core import events
 from lmtui.core.errors import ConfigError, ToolError, UsageError
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, parse_pattern
 from lmtui.core.permissions import path_patterns
+from lmtui.core.permissions.decide import PROMOTED
 from lmtui.core.permissions.rules import MCP, SOURCES, Effect, GrantScope, Rule, checked, parse_rule
-from lmtui.core.skills import PROMOTED
 from lmtui.engine.session import EngineSession
 from lmtui.store.rule_store import StoredRule, add_rule, read_rules, remove_rule, rules_file
 from lmtui.tools.registry import ToolRegistry

@@ -168,7 +168,7 @@ class Command:
     `id` is what a keymap rebinds.  `slash` are the names after `/`, `argument` is what may follow them and `values` names what
     that is completed from (modes, themes, models …).  A command without a `handler` opens the view of its id, which only the
     full screen has.  `instead` says what to use without a screen; a command that has none runs there too.
-    `status` returns a name and what `/status` says under it.
+    `status` returns a name and what `/status` says under it, `names` what else may be typed with a slash for it, and what for.
 
     `keys` are Textual key names and `hint` is the word next to the key in a footer.  `runs` names an action of the widget in
     focus.  A command that `is_fixed` keeps its keys whatever a keymap says; one that `is_first` wins over the widget that has
@@ -190,6 +190,7 @@ class Command:
     handler: Handler | None = None
     instead: str = ""
     status: Callable[[CommandContext], Awaitable[tuple[str, str]]] | None = None
+    names: Callable[[CommandContext], Awaitable[Mapping[str, str]]] | None = None
 
     @property
     def action(self) -> str:

@@ -24,7 +24,6 @@ from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.prompt_parts import PromptPartsRead, parts_words
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.sessions import Calls
-from lmtui.core.skills import SkillEnded, SkillUsed, skill_event_words
 
 _REPORT_CHARS = 200
 _DEEP_FORM = "/deep 3h 200 steps port the parser"
@@ -94,8 +93,6 @@ def model_words(event: Event) -> str:
             return f"lmtui told the model: {sentence[:_MAX_CHARS]}{'…' if len(sentence) > _MAX_CHARS else ''}"
         case CheckRan() | GoalChanged() | ReviewWritten():
             return verification_words(event)
-        case SkillUsed() | SkillEnded():
-            return skill_event_words(event)
         case PromptPartsRead(guidance=guidance):
             return parts_words(guidance)
         case LoopSuspected(what=what, is_over=is_over):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.errors import ToolError
-from lmtui.core.events import Envelope
+from lmtui.core.events import Envelope, Event
 from lmtui.core.hosts import ToolGate
 from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
 from lmtui.core.model_events import NotesAttached
@@ -21,8 +21,8 @@ from lmtui.core.permissions.rules import Access, MaskExpressions, Mode, Rule, Ve
 from lmtui.core.plan import Plan, StepWork
 from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
-from lmtui.core.skills import SkillUse
 from lmtui.core.subagents import Children, Report
+from lmtui.core.tool_scopes import SkillInUse
 from lmtui.core.workspace import (
     BackgroundCommands,
     CommandEffect,
@@ -333,8 +333,8 @@ class AgentActions:
     `children` sends sub-agents (None: this agent may not), `report` takes what a sub-agent says at its end (None: this agent
     is not one).  `propose` shows the user a plan and returns what the model is told about that.  `wait` ends the turn after
     this call and resumes the session at a time (UTC), with a reason; it raises `UsageError` where that is too far.
-    `use_skill` says that a skill is in use from now on, `end_skills` ends those and returns what the model is told about
-    that.  `on_writing` tells whether a path might be changed without asking.
+    `emit` adds an event of the agent's, `followed` returns the skills that it follows.  `on_writing` tells whether a path might
+    be changed without asking.
     `is_forbidden` tells whether a rule denies a command.
     """
 
@@ -342,8 +342,8 @@ class AgentActions:
     report: Callable[[Report], None] | None = None
     propose: Callable[[Proposal], str] = no_proposal
     wait: Callable[[datetime, str], None] = no_wait
-    use_skill: Callable[[SkillUse], None] = lambda _: None
-    end_skills: Callable[[], str] = lambda: "No skill is in use."
+    emit: Callable[[Event], None] = lambda _: None
+    followed: Callable[[], Sequence[SkillInUse]] = tuple
     on_writing: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
     is_forbidden: Callable[[str], bool] = lambda _: False
 

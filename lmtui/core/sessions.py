@@ -19,7 +19,6 @@ from lmtui.core.prompt_text import PromptsInUse
 from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_network
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.servers import ModelServers
-from lmtui.core.skills import SkillsInUse
 from lmtui.core.trust import Trust
 from lmtui.core.window import WindowUse
 from lmtui.core.workspace import BackgroundCommands, Changes, EffectReview, Files, kept_text
@@ -312,10 +311,6 @@ class Session(Protocol):
     @property
     def calls(self) -> Calls:
         """Return the form in which the model calls tools."""
-
-    @property
-    def skills(self) -> SkillsInUse:
-        """Return the ways to have a skill followed."""
 
     @property
     def prompts(self) -> PromptsInUse:

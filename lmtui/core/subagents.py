@@ -14,10 +14,19 @@ from typing import Any, Protocol
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import read_loose_json
 from lmtui.core.plan import cycle_of
-from lmtui.core.skills import SkillState
 
 # Runs the work of an agent of a session (both given by id) to its end.
 SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
+
+
+class FileState(StrEnum):
+    """Whether what a file defines (a skill, a sub-agent) can be used."""
+
+    READY = "ready"
+    WAITING = "waits for trust"
+    REFUSED = "refused by you"
+    HIDDEN = "hidden"
+    BROKEN = "broken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class AgentDefinition:
     allowed: tuple[str, ...] | None = None
     denied: tuple[str, ...] = ()
     model: str = ""
-    state: SkillState = SkillState.READY
+    state: FileState = FileState.READY
     problem: str = ""
     warnings: tuple[str, ...] = ()
 

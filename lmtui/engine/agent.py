@@ -40,6 +40,7 @@ from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import ModelLoader
 from lmtui.core.sessions import Subscriber
 from lmtui.core.subagents import Children, Report
+from lmtui.core.tool_scopes import SkillTracker
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import ContextBudget
@@ -47,7 +48,6 @@ from lmtui.engine.entries import History
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.loop_detection import LoopDetector
 from lmtui.engine.open_work import OpenWorkTracker, StaleContextTracker, StepTracker, TaskSteps
-from lmtui.engine.skill_use import SkillTracker
 from lmtui.engine.spending import Spending
 from lmtui.engine.tool_call_policy import KnownModel, ModelOverride
 from lmtui.engine.try_mode import SessionWorkspace
@@ -303,12 +303,13 @@ class TurnPoints:
     """What features have called in the turns of a session, by point.
 
     `before_message` gets the user's words, and returns what the model is told with them, or raises `PromptHeld`.  `turn_end`
-    gets the last answer, and returns in words for the model why the turn may not end yet.  Before a compaction, its trigger and
-    what matters most are told.
+    gets the last answer, and returns in words for the model why the turn may not end yet.  `before_request` may remind the
+    model of something.  Before a compaction, its trigger and what matters most are told.
     """
 
     before_turn: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     before_message: list[Callable[[Agent, str], Awaitable[str]]] = field(default_factory=list)
+    before_request: list[Callable[[Agent], None]] = field(default_factory=list)
     before_call: list[Callable[[Agent, ToolCall, PreparedCall], Awaitable[CallReview]]] = field(default_factory=list)
     after_call: list[Callable[[Agent, ToolCall, PreparedCall, ToolResult], Awaitable[ToolResult]]] = field(default_factory=list)
     before_compaction: list[Callable[[Agent, str, str], Awaitable[None]]] = field(default_factory=list)

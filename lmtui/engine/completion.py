@@ -40,7 +40,6 @@ from lmtui.engine.accounting import announce, show_usage
 from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_context, ensure_fits
 from lmtui.engine.model_roles import take_role
-from lmtui.engine.skill_use import skill_note
 from lmtui.engine.stop_policy import is_about_files
 from lmtui.engine.tool_call_policy import FormChange
 from lmtui.engine.turn_outcome import without_token
@@ -129,8 +128,8 @@ async def request_completion(agent: Agent) -> Completion:
     await agent.model.known.ready()
     await take_guidance(agent)
     await ensure_fits(agent)
-    if note := skill_note(agent.state.skills):
-        agent.remind(note, "skill")
+    for each in agent.services.points.before_request:
+        each(agent)
     tell_state(agent)
     request, partial = _request(agent), _Partial()
     try:

@@ -36,7 +36,6 @@ from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.engine.agent import Agent
 from lmtui.engine.approvals import PendingApproval
 from lmtui.engine.planning import propose_plan
-from lmtui.engine.skill_use import end_skills, used_event
 from lmtui.engine.syntax import syntax_error
 
 _WHY = "no setting and no rule allows this host"
@@ -254,8 +253,8 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
             report=report if agent.state.depth else None,
             propose=partial(propose_plan, agent),
             wait=wait if agent.id == ROOT else no_wait,
-            use_skill=lambda used: agent.emit(used_event(used, agent.id)),
-            end_skills=lambda: end_skills(agent.id, agent.emit, lambda: agent.state.skills),
+            emit=lambda event: agent.emit(replace(event, agent=agent.id)),
+            followed=lambda: agent.state.skills.in_use,
             on_writing=lambda path: decided("edit", Access.WRITE, path).verdict,
             is_forbidden=is_forbidden,
         ),

@@ -44,7 +44,6 @@ from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again
 from lmtui.engine.review import RoleRequests
-from lmtui.engine.skill_use import SkillControls
 from lmtui.engine.spending import Spending
 from lmtui.engine.stop_policy import SessionSleep
 from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
@@ -52,7 +51,6 @@ from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.engine.trial import SessionTrial
 from lmtui.engine.try_mode import SessionWorkspace
 from lmtui.engine.turn_runner import Background, InputQueue, TurnRunner
-from lmtui.engine.user_input import PromptFileControls
 from lmtui.engine.verification import SessionGoals
 
 _SET_BY_USER = "you set it"
@@ -371,12 +369,17 @@ class EngineSession:
         return SessionPlans(self._agent, self._journal.emit_from_outside, self.submit)
 
     @property
-    def skills(self) -> SkillControls:
-        return SkillControls(self._agent.id, self._journal.emit_from_outside, self._queue.put, lambda: self._agent.state.skills)
+    def followed(self) -> Sequence[str]:
+        """Return the names of the skills that the agent follows, in the order in which they came into use."""
+        return tuple(dict.fromkeys(each.name for each in self._agent.state.skills.in_use))
+
+    def run_tool(self, tool: str, arguments: str, typed: str) -> None:
+        """Have a tool run as the user's own, behind the running turn; the model is not told."""
+        self._queue.put(UserInput(arguments, typed=typed, is_command=True, is_told=False, tool=tool))
 
     @property
-    def prompts(self) -> PromptFileControls:
-        return PromptFileControls(self._queue.put)
+    def prompts(self) -> InputQueue:
+        return self._queue
 
     @property
     def budget(self) -> Spending:

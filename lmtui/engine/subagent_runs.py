@@ -36,12 +36,12 @@ from lmtui.core.subagents import (
     results_text,
 )
 from lmtui.core.task_state import missing, path_of
+from lmtui.core.tool_scopes import SkillTracker
 from lmtui.engine.agent import Agent, AgentState, TurnState
 from lmtui.engine.completion import SHARE, guidance_chars
 from lmtui.engine.context import Conversation
 from lmtui.engine.entries import Entry
 from lmtui.engine.model_roles import override_model
-from lmtui.engine.skill_use import SkillTracker
 from lmtui.engine.turn import TurnResult, work
 
 MAX_DATA_CHARS = 8_000

@@ -17,6 +17,7 @@ from lmtui.core.errors import ProviderError, SandboxError, SessionFileError
 from lmtui.core.messages import Completion, Priority, TextChunk, ToolCall
 from lmtui.core.permissions.shell_grammar import parse
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
+from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import AgentRunner, run_in_place
@@ -138,7 +139,7 @@ class TurnRunner:
 
 
 class InputQueue:
-    """What waits in one session; implements `core.sessions.Waiting`.
+    """What waits in one session; implements `core.sessions.Waiting`, and `core.prompt_text.PromptsInUse`.
 
     Args:
         agent: the root agent.
@@ -161,6 +162,9 @@ class InputQueue:
         if not (said.is_command or said.is_reminder or said.is_compaction):
             self._rename((said.typed or said.text).strip().partition("\n")[0])
         self._worker.wake()
+
+    def begin(self, prompt: FilledPrompt, typed: str) -> None:
+        self.put(UserInput(typed, prompt=prompt))
 
     def drop(self, index: int) -> str:
         text = self._agent.inbox.drop(index)

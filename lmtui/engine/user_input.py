@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sentences
@@ -15,10 +15,10 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Ro
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.ports import Notes
-from lmtui.core.prompt_text import FilledPrompt, Mention, find_mentions
+from lmtui.core.prompt_text import Mention, find_mentions
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.core.skills import SkillUsed
 from lmtui.core.task_state import files_in, without_files
+from lmtui.core.tool_scopes import SkillUsed
 from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.engine.agent import Agent, PromptHeld
 from lmtui.engine.context_fit import compact_now, settle_tools
@@ -302,16 +302,6 @@ def _all_limit(agent: Agent) -> int:
 _TIMEOUT_S = 60
 _MOST_CHARS = 16_000
 _UNTRUSTED = "{name} is not trusted in this folder, so its commands were left out: `lmtui config trust` shows them and asks."
-
-
-class PromptFileControls:
-    """Implements `core.prompt_files.PromptsInUse`; `put` takes the user's words."""
-
-    def __init__(self, put: Callable[[UserInput], None]) -> None:
-        self._put = put
-
-    def begin(self, prompt: FilledPrompt, typed: str) -> None:
-        self._put(UserInput(typed, prompt=prompt))
 
 
 async def fill_in(agent: Agent, said: UserInput) -> UserInput:

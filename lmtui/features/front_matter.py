@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.permissions.decide import PROMOTED
 from lmtui.core.permissions.rules import MCP, Effect, Rule, checked, parse_rule
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.skills import PROMOTED
 
 _FENCE = "---"
 

@@ -161,6 +161,13 @@ class FeatureHost(Workspace, Protocol):
         """Start the sandbox that the settings name."""
 
 
+@dataclass(frozen=True, slots=True)
+class SkillFiles:
+    """Where skills are kept: `add` keeps the text of one, for this folder or for all of the user's, and returns its place."""
+
+    add: Callable[[str, bool], Awaitable[str]]
+
+
 @dataclass(slots=True)
 class SessionServices:
     """What one session gets: `toolbox` begins with its `own` tools, and each feature may put its own around it.

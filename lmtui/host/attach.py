@@ -29,7 +29,6 @@ from lmtui.core.offers import Offers
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Session
-from lmtui.core.skills import SkillUse
 from lmtui.core.workspace import EffectReview, Restoration
 from lmtui.host import rpc
 from lmtui.host.hub import GivenSettings, SessionHub
@@ -41,7 +40,7 @@ _PART_BYTES = 256 * 1024
 _LISTS = ("Archive.find", "Archive.sessions", "Archive.look_up")
 _ANSWER_LIMIT_S = 24 * 3600.0
 # Values that a client shows and gives back unchanged; it does not make them.
-_HANDED_OUT = (Restoration, FilledPrompt, SkillUse)
+_HANDED_OUT = (Restoration, FilledPrompt)
 
 
 class SlowClient(Exception):

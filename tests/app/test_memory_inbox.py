@@ -10,7 +10,6 @@ import pytest
 from lmtui.app.host import Runtime
 from lmtui.core.errors import UsageError
 from lmtui.core.ports import Policy
-from lmtui.core.skills import Skills
 from lmtui.features.memory import reflection
 from lmtui.features.memory.proposal_log import FILE
 from lmtui.features.memory.values import (
@@ -22,6 +21,7 @@ from lmtui.features.memory.values import (
     ProposalsChanged,
     WorkspaceMemory,
 )
+from lmtui.features.skills.values import Skills
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import kept_dir

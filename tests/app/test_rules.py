@@ -7,9 +7,8 @@ import pytest
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.decide import PROMOTED, decide
 from lmtui.core.permissions.rules import Access, Effect, GrantScope, Mode, Rule, Verdict
-from lmtui.core.skills import PROMOTED
 from lmtui.store.rule_store import add_rule
 from tests.sets import for_each
 

@@ -10,8 +10,9 @@ from lmtui.core.events import ApprovalRequested, Envelope, Event, MessageAdded, 
 from lmtui.core.messages import Role, ToolSet
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Answer
-from lmtui.core.skills import Skills, SkillUsed
+from lmtui.core.tool_scopes import SkillUsed
 from lmtui.features.skills.service import shelf_of
+from lmtui.features.skills.values import Skills
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.tokens import count_tokens
@@ -131,7 +132,7 @@ async def test_the_user_promotes_by_hand_and_is_asked_all_the_same(workspace: Pa
     runtime = open_one(server.url, mode="auto")
     session = await runtime.new_session(Policy(is_attended=True))
     asked = answering(session, Outcome.ONCE)
-    session.skills.promote("words.py", "fails", "breaks")
+    runtime.extensions[Skills].ask_to_promote(session.id, "words.py", "fails", "breaks")
     await session.wait_idle()
     assert [each.tool for each in asked] == ["promote_skill"]
     assert [tool.name for tool in runtime.extensions[Skills].promoted()] == ["skill__breaks"]
@@ -148,7 +149,7 @@ async def test_plan_mode_and_rules_hold_for_promoted_tools(workspace: Path, serv
         runtime = open_one(server.url, mode="auto")
         session = await runtime.new_session(Policy(is_attended=True))
         _ = answering(session, Outcome.ONCE)
-        session.skills.promote("words.py", "count_words")
+        runtime.extensions[Skills].ask_to_promote(session.id, "words.py", "count_words")
         await session.wait_idle()
         runtime = open_one(server.url, mode=mode, deny=denied)
         session = await runtime.new_session()
@@ -168,7 +169,9 @@ async def test_a_skill_that_the_user_names_holds_until_they_end_it(
     session = await runtime.new_session()
     events: list[Event] = []
     _ = session.subscribe(lambda envelope: events.append(envelope.event))
-    session.skills.begin(await runtime.extensions[Skills].use("look"), "at the pond")
+    skills = runtime.extensions[Skills]
+    _ = await skills.use("look")
+    skills.begin(session.id, "look", "at the pond")
     await session.wait_idle()
     said = next(event for event in events if isinstance(event, MessageAdded) and event.role is Role.USER)
     assert said.text.startswith("at the pond\n\n")
@@ -176,5 +179,5 @@ async def test_a_skill_that_the_user_names_holds_until_they_end_it(
     assert [event.skill for event in events if isinstance(event, SkillUsed)] == ["look"]
     assert [is_ok for _, is_ok in results(events)] == [False]
     assert [is_ok for _, is_ok in results(await run(session, "now write it"))] == [False]
-    session.skills.end()
+    skills.end(session.id)
     assert [is_ok for _, is_ok in results(await run(session, "now write it"))] == [True]

@@ -9,7 +9,7 @@ from lmtui.core.permissions.decide import SkillScope, decide, decide_all
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
 from lmtui.core.permissions.suggested_rules import suggested_rules
-from lmtui.core.skills import PROMOTE_TOOL
+from lmtui.features.skills.values import PROMOTE_TOOL
 from tests.sets import for_each
 
 

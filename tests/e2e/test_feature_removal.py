@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.events import Envelope, Event
-from lmtui.core.skills import SkillUsed
+from lmtui.core.tool_scopes import SkillUsed
 from lmtui.features.hooks.values import HookRan
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.registry import FEATURES

@@ -57,7 +57,7 @@ async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_no
     rig = Rig(FakeProvider([60.0]))
     rig.session.submit("go")
     await asyncio.sleep(0.01)
-    rig.session.skills.promote("a.py", "f", "g")
+    rig.session.run_tool("promote_skill", "{}", " /promote a.py f g")
     rig.session.submit("go on then")
     rig.session.submit("what is this", images=(Image("a.png", "image/png", b"x"),))
     rig.session.prompts.begin(fill(PromptFile("look", "See.", "look.md"), "here"), "/look here")

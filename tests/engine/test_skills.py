@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from lmtui.core.events import (
-    Event,
     MessageAdded,
     ModelChanged,
     Notice,
@@ -19,10 +19,11 @@ from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.servers import ServedModel
-from lmtui.core.skills import SkillEnded, SkillSource, SkillUse, SkillUsed
+from lmtui.core.tool_scopes import SkillEnded, SkillTracker, SkillUsed, digest_of
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.inbox import UserInput, read_said
-from lmtui.engine.skill_use import SkillControls, SkillTracker, _digest
+from lmtui.engine.agent import TurnPoints
+from lmtui.features.skills.shelf import SkillShelf, remind_of_skills
+from lmtui.features.skills.values import SkillSource, SkillUse
 from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 
@@ -30,11 +31,31 @@ LOOK = SkillUse("look", "Look twice.", SkillSource.USER, ("Read",))
 FREE = SkillUse("free", "As you like.", SkillSource.SHIPPED)
 
 
-class Shelf:
+class Shelf(SkillShelf):
     """Two skills: one that limits, one that does not."""
 
+    def __init__(self, *skills: SkillUse) -> None:
+        self._used = {each.name: each for each in skills or (LOOK, FREE)}
+
     async def use(self, name: str) -> SkillUse:
-        return {"look": LOOK, "free": FREE}[name]
+        return self._used[name]
+
+
+class Skilled(Rig):
+    """A session with skills."""
+
+    def __init__(
+        self, provider: FakeProvider, sandbox: FakeSandbox | None = None, *, shelf: Shelf | None = None, **more: Any
+    ) -> None:
+        self.shelf = shelf or Shelf()
+        super().__init__(provider, sandbox, skills=self.shelf, points=TurnPoints(before_request=[remind_of_skills]), **more)
+        self.shelf.sessions = lambda: [self.session]
+
+    def begin(self, name: str, words: str) -> None:
+        self.shelf.begin(self.session.id, name, words)
+
+    def end(self, name: str = "") -> None:
+        self.shelf.end(self.session.id, name)
 
 
 def finished(rig: Rig) -> list[tuple[str, bool]]:
@@ -59,17 +80,17 @@ def last_result(rig: Rig) -> str:
 async def test_from_the_call_on_only_named_tools_run_until_the_model_ends_it_in_a_later_turn() -> None:
     begins = answer("", LS, ("skill", '{"name": "look"}'), ("ls", '{"path": "x"}'))
     answers = begins, answer("seen"), answer("", LS, OFF, LS), answer("seen again")
-    rig = await ran(Rig(FakeProvider(*answers), skills=Shelf()))
+    rig = await ran(Skilled(FakeProvider(*answers)))
     assert finished(rig) == [("ls", True), ("skill", True), ("ls", False)]
     assert "skill look is in use until you end it (skill, name: off)" in last_result(rig)
-    assert list(rig.session.skills.in_use) == ["look"]
+    assert list(rig.session.followed) == ["look"]
     await rig.run("more")
-    assert (finished(rig)[3:], list(rig.session.skills.in_use)) == ([("ls", False), ("skill", True), ("ls", True)], [])
+    assert (finished(rig)[3:], list(rig.session.followed)) == ([("ls", False), ("skill", True), ("ls", True)], [])
 
 
 async def test_limits_that_the_model_ends_in_the_turn_that_began_them_hold_for_its_rest() -> None:
     calls = (("skill", '{"name": "look"}'), OFF, LS)
-    rig = await ran(Rig(FakeProvider(answer("", *calls), answer("seen"), answer("", LS, OFF), answer("yes")), skills=Shelf()))
+    rig = await ran(Skilled(FakeProvider(answer("", *calls), answer("seen"), answer("", LS, OFF), answer("yes"))))
     assert finished(rig) == [("skill", True), ("skill", True), ("ls", False)]
     results = [event.result for event in seen(rig, ToolCallFinished)]
     assert results[1] == "Ended: look. Its tool limits hold until this turn ends."
@@ -80,18 +101,18 @@ async def test_limits_that_the_model_ends_in_the_turn_that_began_them_hold_for_i
 async def test_what_the_user_began_the_user_ends_and_the_model_is_told_once_at_the_end() -> None:
     log = MemoryLog()
     answers = answer("", OFF, LS), answer("seen"), answer("", LS), answer("now"), answer("later")
-    rig = Rig(FakeProvider(*answers), log=log, skills=Shelf())
-    rig.session.skills.begin(LOOK, "at the pond")
+    rig = Skilled(FakeProvider(*answers), log=log)
+    rig.begin("look", "at the pond")
     await rig.session.wait_idle()
     results = [event.result for event in seen(rig, ToolCallFinished)]
     assert results[0] == "The user chose look: only they can end it, with /skill off."
     assert "until the user ends it (/skill off)" in results[1]
     await rig.session.close()
-    rig = Rig(rig.provider, past=log.events, skills=Shelf())
-    assert list(rig.session.skills.in_use) == ["look"]
+    rig = Skilled(rig.provider, past=log.events)
+    assert list(rig.session.followed) == ["look"]
     before = rig.provider.requests[-1].messages
-    rig.session.skills.end()
-    assert list(rig.session.skills.in_use) == []
+    rig.end()
+    assert list(rig.session.followed) == []
     await rig.run("go on")
     after = rig.provider.requests[-2].messages
     assert after[: len(before)] == before
@@ -106,25 +127,23 @@ async def test_what_the_user_began_the_user_ends_and_the_model_is_told_once_at_t
 
 async def test_a_skill_that_is_ended_while_a_turn_runs_limits_it_no_longer() -> None:
     sandbox = FakeSandbox(commands={"wait": 60.0})
-    rig = Rig(
-        FakeProvider(answer("", LS), answer("", ("shell", '{"command": "wait"}')), answer("done")), sandbox, skills=Shelf()
-    )
-    rig.session.skills.begin(SkillUse("look", "Look.", SkillSource.USER, ("Shell",)), "")
+    shelf = Shelf(SkillUse("look", "Look.", SkillSource.USER, ("Shell",)))
+    answers = answer("", LS), answer("", ("shell", '{"command": "wait"}')), answer("done")
+    rig = Skilled(FakeProvider(*answers), sandbox, shelf=shelf)
+    rig.begin("look", "")
     while not sandbox.ran:
         await asyncio.sleep(0)
-    rig.session.skills.end("another")
-    assert list(rig.session.skills.in_use) == ["look"]
-    rig.session.skills.end("look")
-    assert list(rig.session.skills.in_use) == []
+    rig.end("another")
+    assert list(rig.session.followed) == ["look"]
+    rig.end("look")
+    assert list(rig.session.followed) == []
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert finished(rig)[0] == ("ls", False)
 
 
 async def test_after_a_compaction_the_model_is_told_what_is_in_use() -> None:
-    rig = Rig(
-        FakeProvider(answer("", ("skill", '{"name": "free"}')), answer("seen"), answer("yes"), answer("yes")), skills=Shelf()
-    )
+    rig = Skilled(FakeProvider(answer("", ("skill", '{"name": "free"}')), answer("seen"), answer("yes"), answer("yes")))
     await rig.run()
     rig.session.emit(Compacted(why="no room", tokens_before=900, tokens_after=90, kept_from=4, summary="much was said"))
     await rig.run("more")
@@ -141,7 +160,7 @@ def test_limits_hold_until_who_began_them_ends_them_or_takes_their_turn_back() -
         watch = watch.apply(SkillUsed(skill=skill, stays=True))
     assert [each.name for each in watch.apply(Rewound(turn_id="turn_2")).in_use] == ["one"]
     assert [each.name for each in watch.apply(Rewound(turn_id="turn_9")).in_use] == ["one", "two", "three"]
-    watch = SkillTracker().apply(used("Read", digest=_digest("go"))).apply(MessageAdded(role=Role.USER, text="go"))
+    watch = SkillTracker().apply(used("Read", digest=digest_of("go"))).apply(MessageAdded(role=Role.USER, text="go"))
     assert names(watch.apply(SkillEnded(by="model"))) == ["look"]
     again = watch.apply(used("Read"))
     assert names(again.apply(SkillEnded(by="model"))) == ["look"]  # the model read it once more: it is still the user's
@@ -160,24 +179,19 @@ def test_limits_hold_until_who_began_them_ends_them_or_takes_their_turn_back() -
     assert names(watch) == []  # an earlier lmtui wrote these, and a command's file still does: they end with the turn
 
 
-def test_what_the_user_begins_holds_with_their_message_and_what_they_promote_is_no_command() -> None:
-    events: list[Event] = []
-    said: list[UserInput] = []
-    by_hand = SkillControls("root", events.append, said.append)
-    by_hand.begin(LOOK, "at the pond")
-    by_hand.begin(FREE, "")
-    assert [each.typed for each in said] == ["at the pond", "Follow the skill free."]
-    watch = SkillTracker()
-    watch = watch.apply(events[0])
-    watch = watch.apply(MessageAdded(role=Role.USER, text="something else"))
+async def test_what_the_user_begins_holds_with_their_message_alone() -> None:
+    rig = Skilled(FakeProvider(answer("seen"), answer("free")))
+    rig.begin("look", "at the pond")
+    rig.begin("free", "")
+    await rig.session.wait_idle()
+    said = [event.text.partition("\n")[0] for event in seen(rig, MessageAdded) if event.role is Role.USER]
+    assert said == ["at the pond", "Follow the skill free."]
+    begun, text = seen(rig, SkillUsed)[0], seen(rig, MessageAdded)[0].text
+    watch = SkillTracker().apply(begun).apply(MessageAdded(role=Role.USER, text="something else"))
     watch = watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
     assert names(watch) == []
-    watch = watch.apply(MessageAdded(role=Role.USER, text=said[0].text))
+    watch = watch.apply(MessageAdded(role=Role.USER, text=text))
     assert names(watch) == ["look"]
-    promoted: list[UserInput] = []
-    SkillControls("root", lambda _: None, promoted.append).promote("a.py", "f", "g")
-    assert (promoted[0].tool, promoted[0].is_told) == ("promote_skill", False)
-    assert read_said(promoted[0].shown, promoted[0].kind) is None
 
 
 DONE = answer("All is done.")

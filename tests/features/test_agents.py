@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.skills import SkillState
-from lmtui.core.subagents import AgentDefinition
+from lmtui.core.subagents import AgentDefinition, FileState
 from lmtui.core.window import bytes_by_four
 from lmtui.features.skills.reader import read_agent
 from lmtui.features.skills.service import AgentFiles
@@ -34,7 +33,7 @@ def make(folder: Path, name: str = "heron", description: str = "Looks for frogs.
     return path
 
 
-async def states(agents: AgentFiles) -> dict[str, SkillState]:
+async def states(agents: AgentFiles) -> dict[str, FileState]:
     return {each.place: each.state for each in await agents.found()}
 
 
@@ -47,8 +46,8 @@ async def test_each_place_is_looked_into_and_the_folders_goes_first(workspace: P
     say(agents.trust, is_trusted=True)
     own = f"{workspace.parent / 'settings/agents'}/heron.md"
     assert await states(agents) == {
-        ".lmagent/agents/heron.md": SkillState.READY, ".claude/agents/heron.md": SkillState.HIDDEN,
-        own: SkillState.HIDDEN, "~/.claude/agents/egret.md": SkillState.READY,
+        ".lmagent/agents/heron.md": FileState.READY, ".claude/agents/heron.md": FileState.HIDDEN,
+        own: FileState.HIDDEN, "~/.claude/agents/egret.md": FileState.READY,
     }  # fmt: skip
     assert (await agents.named("heron")).place == ".lmagent/agents/heron.md"
 
@@ -70,7 +69,7 @@ async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspac
     with pytest.raises(ToolError, match="waits for trust"):
         await agents.named("heron")
     say(agents.trust, is_trusted=False)
-    assert await states(agents) == {".claude/agents/heron.md": SkillState.REFUSED}
+    assert await states(agents) == {".claude/agents/heron.md": FileState.REFUSED}
 
 
 async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
@@ -79,7 +78,7 @@ async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "link.md").symlink_to(secret)
     (found,) = await files(workspace).found()
-    assert (found.state, found.problem) == (SkillState.BROKEN, ".claude/agents/link.md: it was not read: it is a link")
+    assert (found.state, found.problem) == (FileState.BROKEN, ".claude/agents/link.md: it was not read: it is a link")
     (workspace / ".lmagent").mkdir()
     (workspace / ".lmagent/agents").symlink_to(secret.parent)
     assert [each.problem for each in await files(workspace).found()][:1] == [f".lmagent/agents: {LINKED}"]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, TurnStarted
 from lmtui.core.messages import ToolSet
-from lmtui.core.skills import PromotedTool
 from lmtui.core.window import bytes_by_four
 from lmtui.features.skills.promoted import PromotedTools, check
 from lmtui.features.skills.shelf import SkillToolbox
+from lmtui.features.skills.values import PromotedTool
 from lmtui.tools.registry import ToolRegistry
 from tests.sets import for_each
 

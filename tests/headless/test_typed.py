@@ -25,6 +25,14 @@ def brought() -> FakeHost:
     return host
 
 
+async def begun_skill(text: str) -> list[tuple[str, str]]:
+    host = brought()
+    begin = await read_task(host, text, ())
+    assert isinstance(begin, Begin)
+    begin.start(FakeSession("one"))
+    return host.extensions.skills.begun
+
+
 async def begun(text: str, *images: Image) -> FakeSession:
     session = FakeSession("one")
     begin = await read_task(brought(), text, images)
@@ -40,7 +48,7 @@ async def test_words_go_to_the_model_as_they_are(text: str) -> None:
 
 async def test_the_command_of_a_file_says_its_text_and_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
     assert (await begun("/review login\n")).submitted == ["Look at login."]
-    assert (await begun("/skill changelog for 0.2")).skills.begun == [("changelog", "for 0.2")]
+    assert await begun_skill("/skill changelog for 0.2") == [("changelog", "for 0.2")]
 
 
 @pytest.mark.parametrize(("text", "said"), [

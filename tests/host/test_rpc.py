@@ -85,7 +85,6 @@ Changes: apply of_turn plan_redo plan_restore plan_rewind plan_undo steps total
 Goals: clear listed pause resume
 PlanApprovals: approve grants open reject revise
 PromptsInUse: begin
-SkillsInUse: begin end in_use
 Trial: drop keep parts problem waiting
 Waiting: drop go_on make_room
 WindowUse: bring_back fold leave_out parts pin read_s
@@ -96,7 +95,7 @@ McpServers: answer_with listen problems resources servers settle
 WorkspaceMemory: waiting
 WorkspacePipeline: follow_changes is_running known read stop
 PromptFiles: found read
-Skills: found listing promoted read_file use
+Skills: begin end found in_use listing promoted read_file use
 """
 
 

@@ -7,21 +7,20 @@ from tests.tui.fake_skills import some_skills, some_tools
 def test_skills_are_listed_and_followed() -> None:
     host = Host()
     host.extensions.skills.known, host.extensions.skills.tools = some_skills(), some_tools()
-    paper, _ = talk("/skill", "/skills changelog at noon", "y", "/skill deploy", host=host)
+    paper, _ = talk("/skill", "/skills changelog at noon", "/skill deploy", host=host)
     said = "\n".join(paper.said)
     assert "changelog: yours, 13 tokens told, 1,210 read" in said
     assert "deploy: this folder, waits for trust" in said
     assert "skill__count_words: a tool, 58 tokens" in said
     assert "error: no skill 'deploy'" in said
-    assert host.session.skills.begun == [("changelog", "at noon")]
-    assert host.session.submitted[0].startswith("at noon\n\n<skill")
+    assert host.extensions.skills.begun == [("changelog", "at noon")]
     assert "No skills here." in talk("/skill")[0].said
 
 
 def test_the_skill_in_use_is_marked_and_ended() -> None:
     host = Host()
     host.extensions.skills.known = some_skills()
-    begin = ("/skill changelog now", "y", "/skill write-tests", "y")
+    begin = ("/skill changelog now", "/skill write-tests")
     said = "\n".join(
         talk(*begin, "/skill", "/skill off deploy", "/skill off write-tests", "/skill off", "/skill off", host=host)[0].said
     )
@@ -35,5 +34,5 @@ def test_the_skill_in_use_is_marked_and_ended() -> None:
 def test_a_function_is_promoted_and_half_a_command_says_its_form() -> None:
     host = Host()
     paper, _ = talk("/promote tools/words.py count_words", "/promote words.py", host=host)
-    assert host.session.skills.wanted == [("tools/words.py", "count_words", "")]
+    assert host.extensions.skills.wanted == [("tools/words.py", "count_words", "")]
     assert any("/promote FILE FUNCTION" in line for line in paper.said)

@@ -10,9 +10,9 @@ from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import TOOL_TRAITS, Access, Effect, FileEffect, Mode, Rule, Verdict, traits_of
-from lmtui.core.skills import PROMOTE_TOOL
 from lmtui.core.subagents import ChildKind
 from lmtui.engine.context import system_prompt
+from lmtui.features.skills.values import PROMOTE_TOOL
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.tokens import count_tokens, counter_name
 from lmtui.tools.delegation import REPORT_RESULT

@@ -13,7 +13,6 @@ from lmtui.core.folders import KnownProject, Projects
 from lmtui.core.prompt_parts import PromptParts, PromptSource
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sessions import SessionSearch
-from lmtui.core.skills import Skills
 from lmtui.core.tool_servers import Ask, Reach, Resource, ToolServers, ask_nobody
 from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.batch.values import WorkspaceBatches
@@ -21,6 +20,7 @@ from lmtui.features.jobs.values import Jobs
 from lmtui.features.mcp.values import McpServer, McpServers, McpTool, ServerState, ToolChange
 from lmtui.features.memory.values import WorkspaceMemory
 from lmtui.features.pipeline.values import WorkspacePipeline
+from lmtui.features.skills.values import Skills
 from lmtui.features.usage.values import LogUsage, UsageRange, UsageReport, UsageReports, usage_report
 from tests.tui.fake_attempts import FakeAttempts
 from tests.tui.fake_batches import FakeBatches

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lmtui.core.errors import ToolError
-from lmtui.core.skills import PromotedTool, Skill, SkillSource, SkillState, SkillUse
+from lmtui.core.subagents import FileState
+from lmtui.features.skills.values import PromotedTool, Skill, SkillSource, SkillUse
 
 
 class FakeSkills:
-    """Skills and tools by name; each reads as what it describes."""
+    """Skills and tools by name; each reads as what it describes.  What is to be followed or promoted is noted."""
 
     def __init__(self) -> None:
         self.known: list[Skill] = []
         self.tools: list[PromotedTool] = []
+        self.begun: list[tuple[str, str]] = []
+        self.wanted: list[tuple[str, str, str]] = []
+        self.followed: tuple[str, ...] = ()
 
     async def found(self) -> Sequence[Skill]:
         return self.known
@@ -23,19 +27,13 @@ class FakeSkills:
 
     async def use(self, name: str) -> SkillUse:
         skill = next((skill for skill in self.known if skill.name == name), None)
-        if skill is None or skill.state is not SkillState.READY:
+        if skill is None or skill.state is not FileState.READY:
             raise ToolError(f"no skill {name!r}", "There are others.")
         body = f"# {skill.name}\n\n{skill.description}\n\n1. Look at all of it.\n2. [@click=app.leave]No markup[/]."
         return SkillUse(skill.name, f'<skill name="{skill.name}">\n{body}\n</skill>', skill.source, skill.allowed)
 
     async def read_file(self, name: str, file: str) -> str:
         return f"{name}/{file}"
-
-    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
-        raise ToolError(f"{function} of {path} cannot become the tool {name}: {text[:20]}")
-
-    def promote(self, tool: PromotedTool) -> None:
-        self.tools.append(tool)
 
     def promoted(self) -> Sequence[PromotedTool]:
         return self.tools
@@ -45,29 +43,17 @@ class FakeSkills:
         self.tools = [tool for tool in self.tools if tool.name != name]
         return len(self.tools) < before
 
-    async def add(self, text: str, *, is_for_all: bool) -> str:
-        del text
-        return "~/skills" if is_for_all else ".lmagent/skills"
+    async def in_use(self, session_id: str) -> Sequence[str]:
+        return self.followed
 
+    def begin(self, session_id: str, name: str, words: str) -> None:
+        self.begun.append((name, words))
+        self.followed = (*self.followed, name)
 
-class FakeSkillsInUse:
-    """Skills that are to be followed go to the session as its user's words; what is to be promoted is noted."""
+    def end(self, session_id: str, name: str = "") -> None:
+        self.followed = tuple(each for each in self.followed if name not in ("", each))
 
-    def __init__(self, submit: Callable[[str], None]) -> None:
-        self._submit = submit
-        self.begun: list[tuple[str, str]] = []
-        self.wanted: list[tuple[str, str, str]] = []
-        self.in_use: tuple[str, ...] = ()
-
-    def begin(self, used: SkillUse, words: str) -> None:
-        self.begun.append((used.name, words))
-        self.in_use = (*self.in_use, used.name)
-        self._submit(f"{words}\n\n{used.text}")
-
-    def end(self, name: str = "") -> None:
-        self.in_use = tuple(each for each in self.in_use if name not in ("", each))
-
-    def promote(self, path: str, function: str, name: str = "") -> None:
+    def ask_to_promote(self, session_id: str, path: str, function: str, name: str = "") -> None:
         self.wanted.append((path, function, name))
 
 
@@ -90,7 +76,7 @@ def some_skills() -> list[Skill]:
             "Deploy to the staging servers.",
             SkillSource.FOLDER,
             ".agents/skills/deploy/SKILL.md",
-            SkillState.WAITING,
+            FileState.WAITING,
             body_tokens=640,
         ),
         Skill(
@@ -106,7 +92,7 @@ def some_skills() -> list[Skill]:
             "Find bugs.",
             SkillSource.USER,
             "~/.agents/skills/find-bug/SKILL.md",
-            SkillState.HIDDEN,
+            FileState.HIDDEN,
             body_tokens=80,
             problem="the one in .agents/skills/find-bug/SKILL.md goes before it",
         ),
@@ -115,7 +101,7 @@ def some_skills() -> list[Skill]:
             "",
             SkillSource.FOLDER,
             ".claude/skills/notes/SKILL.md",
-            SkillState.BROKEN,
+            FileState.BROKEN,
             problem=".claude/skills/notes/SKILL.md: line 3: mapping values are not allowed here",
         ),
         Skill(
@@ -123,7 +109,7 @@ def some_skills() -> list[Skill]:
             "Do it as it was done.",
             SkillSource.FOLDER,
             ".lmagent/skills/old/SKILL.md",
-            SkillState.REFUSED,
+            FileState.REFUSED,
             body_tokens=99,
         ),
         Skill(

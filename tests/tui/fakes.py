@@ -29,7 +29,6 @@ from tests.tui.fake_plans import FakePlans
 from tests.tui.fake_prompt_files import FakePromptsInUse
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
-from tests.tui.fake_skills import FakeSkillsInUse
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
 DIFF = """\
@@ -145,7 +144,6 @@ class FakeSession:
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
         self.calls = FakeCalls()
-        self.skills = FakeSkillsInUse(self.submit)
         self.prompts = FakePromptsInUse(self.submit)
         self.budget = FakeBudget(self.emit)
         self.trial = FakeTrial()

@@ -32,8 +32,8 @@ from lmtui.core.permissions.rules import (
 )
 from lmtui.core.permissions.shell_grammar import ParsedCommand, outline, parse, unquoted, word_set
 from lmtui.core.permissions.shell_review import is_harmless, layers, risks_of
-from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
 
+PROMOTED = "skill__"  # how the names of tools begin that run a function of a file
 _FILE_READERS, _FILE_CHANGERS = tools_that(FileEffect.SHOWS), tools_that(FileEffect.CHANGES)
 MOST_CHARS = 50_000
 OUTSIDE_OVERLAY = "try mode allows nothing outside its overlay; to allow this, leave try mode (F5 or /mode)"
@@ -47,7 +47,7 @@ _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk jq")
 
 _NOTED = "notes change only with your approval"
 _BY_YOUR_WORD = {
-    PROMOTE_TOOL: "a function becomes a tool only by your yes",
+    "promote_skill": "a function becomes a tool only by your yes",
     "memory_append": _NOTED,
     "memory_forget": _NOTED,
     "memory": _NOTED,

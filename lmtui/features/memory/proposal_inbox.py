@@ -12,7 +12,6 @@ from dataclasses import replace
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.core.skills import Skills
 from lmtui.engine.session import EngineSession
 from lmtui.features.memory.memory_files import MemoryFiles, with_note
 from lmtui.features.memory.proposal_log import ProposalLog, similar
@@ -28,7 +27,7 @@ from lmtui.features.memory.values import (
     WorkspaceMemory,
     check_note,
 )
-from lmtui.features.service import FeatureHost
+from lmtui.features.service import FeatureHost, SkillFiles
 from lmtui.paths import kept_dir
 from lmtui.plain_files import NotPlain, read_plain
 
@@ -131,8 +130,8 @@ class ProposalInbox:
             proposal = replace(proposal, scope=scope)
         match proposal.kind:
             case ProposalKind.SKILL:
-                skills = self._extensions[Skills]
-                where = await skills.add(text or proposal.text, is_for_all=proposal.scope is MemoryScope.USER)
+                add = self._extensions[SkillFiles].add
+                where = await add(text or proposal.text, proposal.scope is MemoryScope.USER)
             case ProposalKind.INSTRUCTIONS:
                 where = await self._instruct(proposal, text)
             case _:

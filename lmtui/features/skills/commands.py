@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lmtui.commands.command import Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.commands.session_commands import SCREEN
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.skills import OFF, PromotedTool, Skill, Skills, SkillState
+from lmtui.core.subagents import FileState
+from lmtui.features.skills.values import OFF, PromotedTool, Skill, Skills
 
 SCOPE = "skills"
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
@@ -18,9 +19,13 @@ async def use_skill(context: CommandContext, argument: str) -> Result:
     """List the skills, have one followed, or end those in use."""
     skills = context.host.extensions[Skills]
     name, _, words = (part.strip() for part in argument.strip().partition(" "))
-    in_use = context.active.skills.in_use if context.active is not None else ()
+    in_use = await skills.in_use(context.active.id) if context.active is not None else ()
     if name.lower() == OFF:
-        return _end(context, words, in_use)
+        ended = [each for each in in_use if words in ("", each)]
+        if not ended:
+            raise UsageError(f"the skill {words} is not in use" if words else "no skill is in use", "/skill lists them.")
+        skills.end(context.session.id, words)
+        return Output((f"Skill ended: {', '.join(ended)}",))
 
     async def lines() -> Iterable[str]:
         return skill_lines(await skills.found(), skills.promoted(), in_use)
@@ -28,29 +33,27 @@ async def use_skill(context: CommandContext, argument: str) -> Result:
     if not name:
         return OpenView("skills.show", text=lines, instead="`/skill NAME`; `lmtui skills` lists them")
     used = await skills.use(name)
-    return Begin(lambda session: session.skills.begin(used, words))
+    return Begin(lambda session: skills.begin(session.id, used.name, words))
 
 
-def _end(context: CommandContext, name: str, in_use: Sequence[str]) -> Output:
-    ended = [each for each in in_use if name in ("", each)]
-    if not ended:
-        raise UsageError(f"the skill {name} is not in use" if name else "no skill is in use", "/skill lists them.")
-    context.session.skills.end(name)
-    return Output((f"Skill ended: {', '.join(ended)}",))
+async def skill_names(context: CommandContext) -> Mapping[str, str]:
+    """Return the names of the skills that can be used, with what each is for."""
+    found = await context.host.extensions[Skills].found()
+    return {each.name: each.description for each in found if each.state is FileState.READY}
 
 
-async def promote(_context: CommandContext, argument: str) -> Begin:
+async def promote(context: CommandContext, argument: str) -> Begin:
     """Ask whether a Python function may become a tool."""
     parts = argument.split()
     if len(parts) not in (2, 3):
         raise UsageError("which function of which file should become a tool?", _PROMOTE_FORM)
     path, function, name = parts[0].removeprefix("@"), parts[1], "".join(parts[2:])
-    return Begin(lambda session: session.skills.promote(path, function, name))
+    return Begin(lambda session: context.host.extensions[Skills].ask_to_promote(session.id, path, function, name))
 
 
 def skill_state(skill: Skill, in_use: Sequence[str] = ()) -> str:
     """Return where a skill is, with its prices: in each request, and once it is read."""
-    if skill.state is SkillState.READY:
+    if skill.state is FileState.READY:
         now = "in use; " if skill.name in in_use else ""
         return f"{now}{skill.tokens:,} tokens told, {skill.body_tokens:,} read"
     return str(skill.state)
@@ -59,7 +62,7 @@ def skill_state(skill: Skill, in_use: Sequence[str] = ()) -> str:
 def skill_facts(skill: Skill) -> tuple[str, ...]:
     """Return what there is to know of a skill, a line each."""
     allowed = f"only these tools while it is in use: {', '.join(skill.allowed) or 'none'}" if skill.allowed is not None else ""
-    needs_yes = skill.state in (SkillState.WAITING, SkillState.REFUSED)
+    needs_yes = skill.state in (FileState.WAITING, FileState.REFUSED)
     way_out = "It holds once you trust it: /trust, or `lmtui config trust`" if needs_yes else ""
     lines = (skill.description, f"from {skill.place}", allowed, way_out, skill.problem, *skill.warnings)
     return tuple(sanitize_line(line) for line in lines if line)
@@ -83,7 +86,7 @@ def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], in_use: 
 
 COMMANDS: tuple[Command, ...] = (
     Command("skills.show", Scope.WORKBENCH, "Skills", "List skills, use one, or end it (off).", slash=("skill", "skills"),
-        argument="[name text | off]", values="skills", handler=use_skill),
+        argument="[name text | off]", values="skills", names=skill_names, handler=use_skill),
     Command("skills.promote", Scope.WORKBENCH, "Promote function",
         "Make a Python function a tool of this folder, after you approve it.", slash=("promote",),
         argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN),

@@ -23,12 +23,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from lmtui.core.errors import ToolError
+from lmtui.core.permissions.decide import PROMOTED
 from lmtui.core.ports import TokenCounter, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.skills import PROMOTED, PromotedTool
 from lmtui.engine.syntax import python_tree, syntax_error
 from lmtui.features.call_arguments import BroughtCall, fitted
 from lmtui.features.folder_consent import replace_file
+from lmtui.features.skills.values import PromotedTool
 from lmtui.paths import state_dir
 
 TIMEOUT_S, MEMORY_MB = 60, 512

@@ -10,8 +10,9 @@ from textual.binding import BindingType
 
 from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import OFF, PromotedTool, Skill, Skills, SkillState
+from lmtui.core.subagents import FileState
 from lmtui.features.skills.commands import SCOPE, skill_facts, skill_state, tool_facts
+from lmtui.features.skills.values import OFF, PromotedTool, Skill, Skills
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, pad
@@ -19,12 +20,12 @@ from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm, Reading
 from lmtui.tui.workbench_api import FeatureController, Handler
 
-SIGNS: dict[SkillState, Span] = {
-    SkillState.READY: ("✓", "good"),
-    SkillState.WAITING: ("?", "warn"),
-    SkillState.REFUSED: ("–", "muted"),
-    SkillState.HIDDEN: ("–", "muted"),
-    SkillState.BROKEN: ("✗", "bad"),
+SIGNS: dict[FileState, Span] = {
+    FileState.READY: ("✓", "good"),
+    FileState.WAITING: ("?", "warn"),
+    FileState.REFUSED: ("–", "muted"),
+    FileState.HIDDEN: ("–", "muted"),
+    FileState.BROKEN: ("✗", "bad"),
 }
 _NAME_CELLS, _SOURCE_CELLS = 24, 12
 
@@ -35,14 +36,16 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
     NAME, HEADING, SCOPE, CHOOSING = "skills", "Skills", SCOPE, "read"
 
-    def __init__(self, skills: Skills, in_use: Sequence[str] = (), confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+    def __init__(self, skills: Skills, session: str = "", confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
-        self._skills, self._in_use, self._confirm = skills, in_use, confirm
+        self._skills, self._session, self._confirm = skills, session, confirm
+        self._in_use: Sequence[str] = ()
 
     def on_mount(self) -> None:
         self.run_worker(self._look(), group="skills", exclusive=True)
 
     async def _look(self) -> None:
+        self._in_use = await self._skills.in_use(self._session) if self._session else ()
         tools = await asyncio.to_thread(self._skills.promoted)
         self.show([*await self._skills.found(), *tools])
 
@@ -70,7 +73,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
         """Return what there is to know of one, and what can be done with it."""
         facts = skill_facts(row) if isinstance(row, Skill) else tool_facts(row) if row is not None else ("Looking …",)
         left_out = {
-            "skills.use": not (isinstance(row, Skill) and row.state is SkillState.READY),
+            "skills.use": not (isinstance(row, Skill) and row.state is FileState.READY),
             "skills.remove": not isinstance(row, PromotedTool),
         }
         return "\n".join(facts), self.verbs(*(name for name in left_out if left_out[name])) if row is not None else ()
@@ -83,7 +86,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     def action_skills_use(self) -> None:
         """Close, and use the marked skill."""
         each = self.current
-        if isinstance(each, Skill) and each.state is SkillState.READY:
+        if isinstance(each, Skill) and each.state is FileState.READY:
             _ = self.dismiss(each.name)
 
     def action_skills_remove(self) -> None:
@@ -94,7 +97,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     async def _read(self, each: Skill | PromotedTool) -> None:
         if isinstance(each, PromotedTool):
             text = each.source
-        elif each.state is SkillState.READY:
+        elif each.state is FileState.READY:
             try:
                 text = (await self._skills.use(each.name)).text
             except ToolError as error:
@@ -127,13 +130,13 @@ class SkillController(FeatureController):
         self.workbench.app.run_worker(self._offer(), group="skill-names", exclusive=True)
 
     async def _offer(self) -> None:
-        ready = [each for each in await self.host.extensions[Skills].found() if each.state is SkillState.READY]
+        ready = [each for each in await self.host.extensions[Skills].found() if each.state is FileState.READY]
         names = [(each.name, each.description) for each in ready]
         self.workbench.prompt.completing.values["skills"] = [*names, (OFF, "End the skills in use.")]
 
     def _show(self) -> None:
-        in_use = self.workbench.active.session.skills.in_use if self.workbench.active is not None else ()
-        _ = self.workbench.app.push_screen(SkillList(self.host.extensions[Skills], in_use), self._take)
+        session = self.workbench.active.session.id if self.workbench.active is not None else ""
+        _ = self.workbench.app.push_screen(SkillList(self.host.extensions[Skills], session), self._take)
 
     def _take(self, name: str | None) -> None:
         """Write the skill that was chosen into the prompt."""

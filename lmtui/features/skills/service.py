@@ -13,20 +13,27 @@ from pathlib import Path
 
 from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import ToolError
-from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.offers import Offers
-from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
+from lmtui.core.ports import TokenCounter
 from lmtui.core.prompt_parts import SKILLS, PartSource, PromptParts, PromptSource
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.skills import PROMOTE_TOOL, Skill, Skills, SkillSource, SkillState
-from lmtui.core.subagents import AgentDefinition, AgentDefinitions
+from lmtui.core.subagents import AgentDefinition, AgentDefinitions, FileState
 from lmtui.core.trust import TrustItem
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
-from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
+from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, WorkspaceFeature
+from lmtui.features.skills.promoted import PromotedTools
 from lmtui.features.skills.reader import BrokenSkill, read_agent
-from lmtui.features.skills.shelf import LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, SkillShelf, SkillToolbox, list_text
+from lmtui.features.skills.shelf import (
+    LEAST_TOLD_TOKENS,
+    MOST_TOLD_TOKENS,
+    SkillShelf,
+    SkillToolbox,
+    list_text,
+    remind_of_skills,
+)
 from lmtui.features.skills.skill_folders import SkillFolder, skills_trust
+from lmtui.features.skills.values import PROMOTE_TOOL, Skill, Skills, SkillSource
 from lmtui.paths import config_dir
 from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -34,7 +41,7 @@ from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from lmtui.tools.tool import Told
 
 _AGENT_FORM = "It begins with ---, name: and description: lines, and --- again; its instructions follow."
-_HELD_BACK = ((SkillState.WAITING, WARNING, TRUST_HINT), (SkillState.REFUSED, NONE, ""))
+_HELD_BACK = ((FileState.WAITING, WARNING, TRUST_HINT), (FileState.REFUSED, NONE, ""))
 
 
 def shelf_of(workspace: Path, count_tokens: TokenCounter) -> SkillShelf:
@@ -59,8 +66,10 @@ class SkillsService(WorkspaceFeature):
         workspace, count_tokens = host.workspace, host.count_tokens
         self._agents = AgentFiles(workspace, config_dir(), count_tokens, ToolRegistry().canonical)
         self._shelf = shelf_of(workspace, count_tokens)
+        self._shelf.sessions = lambda: host.sessions
         self.trust = (skills_trust(workspace), self._agents.trust)
         extensions.add(Skills, self._shelf)
+        extensions.add(SkillFiles, SkillFiles(self._shelf.add))
         extensions.add(AgentDefinitions, self._agents)
         told_agents = self._agents if host.config.has_sub_agents else None
         guide = SkillsGuide(extensions.get(PromptSource), self._shelf.told, told_agents)
@@ -75,14 +84,15 @@ class SkillsService(WorkspaceFeature):
         """Add the skills, the promoted tools, and the sub-agents by their names."""
         del sandbox
         session.features.add(Skills, self._shelf)
-        toolbox = SkillToolbox(AgentToolbox(session.toolbox, self._agents), self._shelf.tools)
+        session.points.before_request.append(remind_of_skills)
+        session.features.add(PromotedTools, self._shelf.tools)
+        toolbox = SkillToolbox(session.toolbox, self._shelf.tools, lambda: self._agents.has_any)
         session.toolbox = self._toolboxes[session.session_id] = toolbox
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Let its tools know how far its conversation is."""
         del is_ours
-        toolbox = self._toolboxes.pop(session.id, None)
-        if toolbox is not None:
+        if (toolbox := self._toolboxes.pop(session.id, None)) is not None:
             _ = session.subscribe(toolbox.follow)
 
     def trusted_folders(self) -> Mapping[str, Sequence[str]]:
@@ -98,16 +108,16 @@ class SkillsService(WorkspaceFeature):
         skills, (_, tokens) = await self._shelf.found(), await self._shelf.told()
         tools = self._shelf.promoted()
         working = {
-            "ready": _names(skills, SkillState.READY),
+            "ready": _names(skills, FileState.READY),
             "promoted tools": [tool.name for tool in tools if not tool.problem],
         }
         told = ", ".join(f"{len(names)} {kind}" for kind, names in working.items() if names)
         text = f"{told}; {tokens:,} tokens in each request"
         rows = [CheckRow("skills", OK, text) if told else CheckRow("skills", NONE, "none")]
-        for state, mark, hint in (*_HELD_BACK, (SkillState.HIDDEN, NONE, "")):
+        for state, mark, hint in (*_HELD_BACK, (FileState.HIDDEN, NONE, "")):
             if names := _names(skills, state):
                 rows.append(CheckRow("skills", mark, f"{state}: {', '.join(names)}", hint))
-        rows += [CheckRow("skills", FAILURE, skill.problem) for skill in skills if skill.state is SkillState.BROKEN]
+        rows += [CheckRow("skills", FAILURE, skill.problem) for skill in skills if skill.state is FileState.BROKEN]
         rows += [
             CheckRow("skills", WARNING, f"{skill.place}: {'; '.join(skill.warnings)}") for skill in skills if skill.warnings
         ]
@@ -116,14 +126,14 @@ class SkillsService(WorkspaceFeature):
     async def _agent_rows(self) -> list[CheckRow]:
         """Name the sub-agents that are defined; nothing where there are none."""
         found, (_, tokens) = await self._agents.found(), await self._agents.told(MOST_TOLD_TOKENS // 2)
-        names = {state: ", ".join(each.name for each in found if each.state is state) for state in SkillState}
-        ready = names[SkillState.READY]
+        names = {state: ", ".join(each.name for each in found if each.state is state) for state in FileState}
+        ready = names[FileState.READY]
         rows = [CheckRow("sub-agents", OK, f"{ready}; {tokens:,} tokens in each request")] if ready else []
         rows += [
             CheckRow("sub-agents", mark, f"{state}: {names[state]}", hint) for state, mark, hint in _HELD_BACK if names[state]
         ]
         for each in found:
-            if each.state is SkillState.HIDDEN:
+            if each.state is FileState.HIDDEN:
                 rows.append(CheckRow("sub-agents", NONE, f"{each.place} is hidden: {each.problem}"))
             elif each.problem:
                 rows.append(CheckRow("sub-agents", WARNING, each.problem, _AGENT_FORM))
@@ -132,7 +142,7 @@ class SkillsService(WorkspaceFeature):
         return rows
 
 
-def _names(skills: Sequence[Skill], state: SkillState) -> list[str]:
+def _names(skills: Sequence[Skill], state: FileState) -> list[str]:
     return [sanitize_line(skill.name) for skill in skills if skill.state is state]
 
 
@@ -142,7 +152,6 @@ _MAX_BYTES, _MOST_FILES = 262_144, 200
 _SHOWN_CHARS = 120
 _HEAD = "Sub-agents with instructions of their own; name one that fits as `agent` in `delegate`, or in a task of `decompose`:"
 _MORE = "and {count} more: a name that there is not lists them all"
-_ARGUMENT = {"type": "string", "description": "a sub-agent of the list"}
 _TRUST = "Only the user's yes lets it be used: `lmtui config trust`, or /trust on the screen."
 
 
@@ -175,19 +184,19 @@ class AgentFiles:
     async def told(self, most_tokens: int) -> tuple[str, int]:
         """Return what the model is told about them in so many tokens, and what that costs; `has_any` is up to date then."""
         found = await self.found()
-        ready = [(each.name, each.description) for each in found if each.state is SkillState.READY]
+        ready = [(each.name, each.description) for each in found if each.state is FileState.READY]
         self.has_any = bool(ready)
-        self.problems = tuple(each.problem for each in found if each.state is SkillState.BROKEN)
+        self.problems = tuple(each.problem for each in found if each.state is FileState.BROKEN)
         return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
 
     async def named(self, name: str) -> AgentDefinition:
         found, wanted = await self.found(), _key(name)
         named = sorted(
-            (each for each in found if _key(each.name) == wanted), key=lambda each: each.state is not SkillState.READY
+            (each for each in found if _key(each.name) == wanted), key=lambda each: each.state is not FileState.READY
         )
-        if named and named[0].state is SkillState.READY:
+        if named and named[0].state is FileState.READY:
             return named[0]
-        names = [each.name for each in found if each.state is SkillState.READY]
+        names = [each.name for each in found if each.state is FileState.READY]
         there = f"There are: {', '.join(names)}." if names else "There are none."
         if named:
             why = named[0].problem or f"{named[0].place} {named[0].state}"
@@ -199,13 +208,13 @@ class AgentFiles:
         own = self._of_folder()  # once: what is trusted is what is used
         brought = self._brought(own)
         is_trusted = not brought.digest or self.trust.holds(brought.digest)
-        state = SkillState.READY if is_trusted else SkillState.REFUSED if self.trust.refused() else SkillState.WAITING
-        found = [replace(each, state=state) if each.state is SkillState.READY else each for each, _ in own]
+        state = FileState.READY if is_trusted else FileState.REFUSED if self.trust.refused() else FileState.WAITING
+        found = [replace(each, state=state) if each.state is FileState.READY else each for each, _ in own]
         found += [each for place in self._places if place.source is SkillSource.USER for each, _ in self._in(place)]
         first: dict[str, AgentDefinition] = {}
         for number, each in enumerate(found):
-            if each.state is SkillState.READY and (before := first.setdefault(_key(each.name), each)) is not each:
-                found[number] = replace(each, state=SkillState.HIDDEN, problem=f"the one in {before.place} goes before it")
+            if each.state is FileState.READY and (before := first.setdefault(_key(each.name), each)) is not each:
+                found[number] = replace(each, state=FileState.HIDDEN, problem=f"the one in {before.place} goes before it")
         return sorted(found, key=lambda each: each.name)
 
     def _of_folder(self) -> list[tuple[AgentDefinition, bytes]]:
@@ -229,7 +238,7 @@ class AgentFiles:
             yield self._parsed(data, name, shown), data
 
     def _brought(self, own: Sequence[tuple[AgentDefinition, bytes]]) -> FolderContent:
-        whole = [(each, data) for each, data in own if each.state is SkillState.READY]
+        whole = [(each, data) for each, data in own if each.state is FileState.READY]
         items = tuple(
             TrustItem(KIND, each.place, sanitize_line(f"{each.name}: {each.description[:_SHOWN_CHARS]}")) for each, _ in whole
         )
@@ -237,27 +246,6 @@ class AgentFiles:
         return FolderContent(
             items, hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest() if whole else ""
         )
-
-
-class AgentToolbox:
-    """Implements `core.ports.Toolbox` over another: `delegate` has an argument more while there are definitions."""
-
-    def __init__(self, base: Toolbox, agents: AgentFiles) -> None:
-        self._base, self._agents = base, agents
-
-    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        specs = self._base.specs(tools, sees=sees)
-        is_told = self._agents.has_any and tools in (ToolSet.FULL, ToolSet.ALL)
-        return tuple(_with_agent(spec) if spec.name == "delegate" else spec for spec in specs) if is_told else specs
-
-    def prepare(self, name: str, arguments: str) -> PreparedCall:
-        return self._base.prepare(name, arguments)
-
-
-def _with_agent(spec: ToolSpec) -> ToolSpec:
-    properties = spec.parameters["properties"]
-    assert isinstance(properties, dict)
-    return replace(spec, parameters={**spec.parameters, "properties": {**properties, "agent": _ARGUMENT}})
 
 
 def _parsed(canonical: Callable[[str], str], data: bytes, name: str, shown: str) -> AgentDefinition:
@@ -269,7 +257,7 @@ def _parsed(canonical: Callable[[str], str], data: bytes, name: str, shown: str)
 
 def _broken(name: str, shown: str, why: str) -> AgentDefinition:
     return AgentDefinition(
-        sanitize_line(name.removesuffix(".md")), "", shown, state=SkillState.BROKEN, problem=f"{shown}: {why}"
+        sanitize_line(name.removesuffix(".md")), "", shown, state=FileState.BROKEN, problem=f"{shown}: {why}"
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import difflib
 import hashlib
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,14 @@ from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.events import Envelope, TurnStarted
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
+from lmtui.core.permissions.decide import PROMOTED
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
 from lmtui.core.prompt_parts import without_tags
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
+from lmtui.core.subagents import FileState
+from lmtui.core.tool_scopes import SkillEnded, SkillUsed, digest_of
+from lmtui.engine.agent import Agent
+from lmtui.engine.session import EngineSession
 from lmtui.features.call_arguments import read_arguments
 from lmtui.features.folder_consent import ALLOWED, REFUSED
 from lmtui.features.front_matter import allowed_rules
@@ -36,17 +41,22 @@ from lmtui.features.skills.skill_folders import (
     skills_in,
     skills_trust,
 )
+from lmtui.features.skills.values import PROMOTE_TOOL, PromotedTool, Skill, SkillSource, SkillUse
 from lmtui.plain_files import NotPlain
 
 SKILL = "skill"
+_AGENT = {"type": "string", "description": "a sub-agent of the list"}
 _MOST_TOLD_TOKENS = 1_000
 
 
 class SkillToolbox:
-    """Implements `core.ports.Toolbox` over another; in a small set of tools nothing of skills is told."""
+    """Implements `core.ports.Toolbox` over another; in a small set of tools nothing of skills is told.
 
-    def __init__(self, base: Toolbox, tools: PromotedTools) -> None:
-        self._base, self._tools = base, tools
+    While there `are_agents`, `delegate` has an argument more.
+    """
+
+    def __init__(self, base: Toolbox, tools: PromotedTools, are_agents: Callable[[], bool] = bool) -> None:
+        self._base, self._tools, self._are_agents = base, tools, are_agents
         self._is_begun = False
         self._settled: tuple[ToolSpec, ...] | None = None
 
@@ -64,6 +74,8 @@ class SkillToolbox:
         base = self._base.specs(tools, sees=sees)
         if tools not in (ToolSet.FULL, ToolSet.ALL):
             return base
+        if self._are_agents():
+            base = tuple(_with_agent(spec) if spec.name == "delegate" else spec for spec in base)
         told = self._settled if self._settled is not None else self._promoted()
         if self._is_begun:
             self._settled = told
@@ -88,14 +100,20 @@ class SkillToolbox:
         return tuple(told)
 
 
+def _with_agent(spec: ToolSpec) -> ToolSpec:
+    properties = spec.parameters["properties"]
+    assert isinstance(properties, dict)
+    return replace(spec, parameters={**spec.parameters, "properties": {**properties, "agent": _AGENT}})
+
+
 LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 3_000, 5_000
 _DESCRIPTION_CHARS = (1_024, 500, 250, 100)  # as much of each as there is room for in the list
 _HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
 _TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
 _FORM = "It begins with ---, name: and description: lines, and --- again."
-_ANSWERED = {ALLOWED: SkillState.READY, REFUSED: SkillState.REFUSED}
-_WAYS_OUT = {SkillState.WAITING: _TRUST, SkillState.REFUSED: _TRUST}
+_ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
+_WAYS_OUT = {FileState.WAITING: _TRUST, FileState.REFUSED: _TRUST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +124,7 @@ class _Found:
 
 
 class SkillShelf:
-    """Implements `core.skills.Skills`.
+    """Implements `Skills`.
 
     Args:
         workspace: the folder in work.
@@ -114,6 +132,8 @@ class SkillShelf:
         count_tokens: prices what the model is told.
         canonical: returns our name of a tool, raises `ToolError` where there is none.
         form_of: returns how a tool is called that the model is not told of by itself, an empty text for others.
+
+    `sessions` returns those that are open.
     """
 
     def __init__(
@@ -128,6 +148,8 @@ class SkillShelf:
         self._places = places(workspace, settings, Path.home())
         self._count_tokens, self._canonical, self._form_of = count_tokens, canonical, form_of
         self._read: dict[tuple[str, str], _Found] = {}
+        self._used: dict[str, SkillUse] = {}
+        self.sessions: Callable[[], Iterable[EngineSession]] = tuple
         self.tools = PromotedTools(workspace, count_tokens)
 
     async def found(self) -> Sequence[Skill]:
@@ -139,7 +161,7 @@ class SkillShelf:
         return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
 
     async def listing(self) -> str:
-        ready = [_line(skill.name, skill.description) for skill in await self.found() if skill.state is SkillState.READY]
+        ready = [_line(skill.name, skill.description) for skill in await self.found() if skill.state is FileState.READY]
         tools = await asyncio.to_thread(self.promoted)
         ready += [f"- {tool.name} (a tool): {tool.description}" for tool in tools if not tool.problem]
         return "\n".join(ready) or "No skills found."
@@ -148,7 +170,8 @@ class SkillShelf:
         found = await asyncio.to_thread(self._named, name)
         skill = found.skill
         text = await asyncio.to_thread(self._text, found)
-        return SkillUse(skill.name, text, skill.source, skill.allowed)
+        used = self._used[skill.name] = SkillUse(skill.name, text, skill.source, skill.allowed)
+        return used
 
     async def read_file(self, name: str, file: str) -> str:
         found = await asyncio.to_thread(self._named, name)
@@ -164,22 +187,44 @@ class SkillShelf:
         cut = f"\n[cut here: this is its first {MAX_SKILL_BYTES:,} bytes]" if len(data) > MAX_SKILL_BYTES else ""
         return sanitize(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
 
-    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
-        return self.tools.priced(promoted.check(path, text, function, name))
-
-    def promote(self, tool: PromotedTool) -> None:
-        self.tools.keep(tool)
-
     def promoted(self) -> Sequence[PromotedTool]:
         return self.tools.all()
 
     def remove(self, name: str) -> bool:
         return self.tools.remove(name)
 
-    async def add(self, text: str, *, is_for_all: bool) -> str:
-        return await asyncio.to_thread(self._add, text, is_for_all=is_for_all)
+    async def in_use(self, session_id: str) -> Sequence[str]:
+        return self._session(session_id).followed
 
-    def _add(self, text: str, *, is_for_all: bool) -> str:
+    def begin(self, session_id: str, name: str, words: str) -> None:
+        said = words.strip() or f"Follow the skill {name}."
+        if (used := self._used.get(name)) is None:
+            raise ToolError(f"the skill {name[:60]!r} was not read", "Ask for it again.")
+        text = f"{said}\n\n{used.text}"
+        self._session(session_id).emit(used_event(used, digest_of(text)))
+        self._session(session_id).submit(text, typed=said)
+
+    def end(self, session_id: str, name: str = "") -> None:
+        for each in self._session(session_id).followed:
+            if name in ("", each):
+                self._session(session_id).emit(SkillEnded(skill=each))
+
+    def ask_to_promote(self, session_id: str, path: str, function: str, name: str = "") -> None:
+        arguments = json.dumps({"path": path, "function_name": function, "tool_name": name})
+        self._session(session_id).run_tool(PROMOTE_TOOL, arguments, f" /promote {path} {function} {name}".rstrip())
+
+    def _session(self, session_id: str) -> EngineSession:
+        return next(each for each in self.sessions() if each.id == session_id)
+
+    async def add(self, text: str, is_for_all: bool) -> str:
+        """Keep a new SKILL.md that the user has read, for this folder or for all of theirs, and return its place.
+
+        Raises:
+            UsageError: it is not a skill, there is one of that name, or it cannot be written.
+        """
+        return await asyncio.to_thread(self._add, text, is_for_all)
+
+    def _add(self, text: str, is_for_all: bool) -> str:
         data = text.encode("utf-8", "replace")
         try:
             name = read_skill(data, "skill").name
@@ -197,15 +242,15 @@ class SkillShelf:
         read: dict[tuple[str, str], _Found] = {}
         for raw in (raw for place in self._places for raw in skills_in(place)):
             each = self._one(raw, read)
-            if each.skill.state is SkillState.READY and raw.place.source is SkillSource.FOLDER:
-                state = _ANSWERED.get(answers.get(digest(raw), ""), SkillState.WAITING)
+            if each.skill.state is FileState.READY and raw.place.source is SkillSource.FOLDER:
+                state = _ANSWERED.get(answers.get(digest(raw), ""), FileState.WAITING)
                 each = replace(each, skill=replace(each.skill, state=state))
-            if each.skill.state is SkillState.READY:
+            if each.skill.state is FileState.READY:
                 before = first.setdefault(each.skill.name, each.skill)
                 if before is not each.skill:
                     problem = f"the one in {before.place} goes before it"
-                    each = replace(each, skill=replace(each.skill, state=SkillState.HIDDEN, problem=problem))
-            if each.skill.state is not SkillState.READY:
+                    each = replace(each, skill=replace(each.skill, state=FileState.HIDDEN, problem=problem))
+            if each.skill.state is not FileState.READY:
                 each = replace(each, skill=replace(each.skill, tokens=0))
             found.append(each)
         self._read = read
@@ -240,7 +285,7 @@ class SkillShelf:
         wanted = _key(name)
         found = self._look()
         named = [each for each in found if _key(each.skill.name) == wanted]
-        ready = next((each for each in named if each.skill.state is SkillState.READY), None)
+        ready = next((each for each in named if each.skill.state is FileState.READY), None)
         if ready is not None:
             return ready
         if named:
@@ -249,7 +294,7 @@ class SkillShelf:
                 f"skill {skill.name} ({skill.place}) cannot be used: {', '.join(filter(None, (skill.state, skill.problem)))}",
                 _WAYS_OUT.get(skill.state, "The user can look: /skill, or `lmtui skills`."),
             )
-        names = [each.skill.name for each in found if each.skill.state is SkillState.READY]
+        names = [each.skill.name for each in found if each.skill.state is FileState.READY]
         close = difflib.get_close_matches(wanted, names, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names[:40])}."
         raise ToolError(f"no skill {name[:60]!r}", hint)
@@ -284,6 +329,27 @@ class SkillShelf:
                 yield form
 
 
+def used_event(used: SkillUse, digest: str = "") -> SkillUsed:
+    """Return the event that says that a skill is in use."""
+    is_limited = used.allowed is not None
+    return SkillUsed(
+        skill=used.name, source=str(used.source), is_limited=is_limited, allowed=used.allowed or (), digest=digest, stays=True
+    )
+
+
+def remind_of_skills(agent: Agent) -> None:
+    """Tell the model which skills the user ended, and those in use whose text it may have lost."""
+    skills, told = agent.state.skills, []
+    if skills.ended:
+        names = ", ".join(skills.ended)
+        told.append(f"[The user ended the skill {names}: do not follow it any longer; its tool limits are gone.]")
+    if skills.is_lost and (lost := dict.fromkeys(each.name for each in skills.in_use if each.stays)):
+        names = ", ".join(lost)
+        told.append(f"[In use: the skill {names}. Read it again with `skill` if you need its text.]")
+    if told:
+        agent.remind("\n".join(told), "skill")
+
+
 def list_text(
     head: str, more: str, items: Sequence[tuple[str, str]], most_tokens: int, count_tokens: TokenCounter
 ) -> tuple[str, int]:
@@ -309,7 +375,7 @@ def list_text(
 
 def _broken(raw: RawSkill, why: str) -> Skill:
     problem = f"{raw.shown}: {why}. {_FORM}" if raw.data is not None else f"{raw.shown}: {why}"
-    return Skill(sanitize_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
+    return Skill(sanitize_line(raw.folder), "", raw.place.source, raw.shown, FileState.BROKEN, problem=problem)
 
 
 def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:

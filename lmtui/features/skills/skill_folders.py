@@ -14,10 +14,10 @@ from pathlib import Path
 
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import SkillSource
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent
 from lmtui.features.skills.reader import BrokenSkill, read_skill
+from lmtui.features.skills.values import SkillSource
 from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, open_plain_folder, read_plain
 from lmtui.store.session_logs import make_workspace_folder
 

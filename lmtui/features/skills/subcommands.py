@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.sanitize import sanitize
-from lmtui.core.skills import PromotedTool, Skill, SkillState
+from lmtui.core.subagents import FileState
 from lmtui.features.service import CommandCall
 from lmtui.features.skills.commands import skill_facts, skill_state, tool_facts
 from lmtui.features.skills.service import shelf_of
 from lmtui.features.skills.shelf import SkillShelf
+from lmtui.features.skills.values import PromotedTool, Skill
 
 
 def skills_parser() -> Parser:
@@ -26,11 +27,11 @@ def skills_parser() -> Parser:
 
 
 SIGNS = {
-    SkillState.READY: "✓",
-    SkillState.BROKEN: "✗",
-    SkillState.HIDDEN: "–",
-    SkillState.REFUSED: "–",
-    SkillState.WAITING: "!",
+    FileState.READY: "✓",
+    FileState.BROKEN: "✗",
+    FileState.HIDDEN: "–",
+    FileState.REFUSED: "–",
+    FileState.WAITING: "!",
 }
 
 
@@ -50,7 +51,7 @@ async def skills(call: CommandCall) -> int:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         _print(found_skills, tools, told)
-    return 1 if any(skill.state is SkillState.BROKEN for skill in found_skills) else 0
+    return 1 if any(skill.state is FileState.BROKEN for skill in found_skills) else 0
 
 
 def skill_json(skill: Skill) -> dict[str, object]:

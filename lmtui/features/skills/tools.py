@@ -6,8 +6,11 @@ import json
 
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.rules import Access
-from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.skills import OFF, PROMOTE_TOOL, PromotedTool, Skills
+from lmtui.core.ports import AgentActions, Preview, ToolContext, ToolResult
+from lmtui.core.tool_scopes import SkillEnded
+from lmtui.features.skills.promoted import PromotedTools, check
+from lmtui.features.skills.shelf import used_event
+from lmtui.features.skills.values import OFF, PROMOTE_TOOL, PromotedTool, Skills
 from lmtui.tools.tool import Arguments, EmptyArguments, OtherTool, Told, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_SOURCE_BYTES = 262_144
@@ -31,7 +34,7 @@ class PromoteArguments(Arguments):
 async def _skill(arguments: SkillArguments, context: ToolContext) -> ToolResult:
     name = arguments.name.strip()
     if name.lower() == OFF:
-        return ToolResult(context.agent.end_skills(), "ended")
+        return ToolResult(_end_skills(context.agent), "ended")
     if not name:
         return ToolResult(await context.features[Skills].listing(), "all skills")
     if arguments.file.strip():
@@ -39,8 +42,23 @@ async def _skill(arguments: SkillArguments, context: ToolContext) -> ToolResult:
             await context.features[Skills].read_file(name, arguments.file.strip()), f"{name}/{arguments.file.strip()}"
         )
     used = await context.features[Skills].use(name)
-    context.agent.use_skill(used)
+    context.agent.emit(used_event(used))
     return ToolResult(used.text, used.name)
+
+
+def _end_skills(agent: AgentActions) -> str:
+    """End what the model of an agent took up, and return what it is told."""
+    before = agent.followed()
+    own = [each.name for each in before if not each.is_users]
+    users = [each.name for each in before if each.is_users]
+    if own:
+        agent.emit(SkillEnded(by="model"))
+    told = [f"Ended: {', '.join(own)}."] if own else []
+    if any(not each.stays for each in agent.followed()):
+        told.append("Its tool limits hold until this turn ends.")
+    if users:
+        told.append(f"The user chose {', '.join(users)}: only they can end it, with /skill {OFF}.")
+    return " ".join(told) or "No skill is in use."
 
 
 async def _draft(arguments: PromoteArguments, context: ToolContext) -> PromotedTool:
@@ -53,7 +71,8 @@ async def _draft(arguments: PromoteArguments, context: ToolContext) -> PromotedT
     if content.size_bytes > len(content.data):
         raise ToolError(f"{arguments.path} is too long")
     text = content.data.decode("utf-8", "replace")
-    return context.features[Skills].check(arguments.path, text, arguments.function_name, arguments.tool_name)
+    tool = check(arguments.path, text, arguments.function_name, arguments.tool_name)
+    return context.features[PromotedTools].priced(tool)
 
 
 async def _preview(arguments: PromoteArguments, context: ToolContext) -> Preview:
@@ -70,7 +89,7 @@ async def _promote(arguments: PromoteArguments, context: ToolContext) -> ToolRes
     drafted = await _draft(arguments, context)
     if context.seen.get(drafted.name) != drafted.digest:
         raise ToolError(f"{arguments.path} was changed after the user saw it, so nothing was kept", "Ask again.")
-    context.features[Skills].promote(drafted)
+    context.features[PromotedTools].keep(drafted)
     form = json.dumps(drafted.parameters, ensure_ascii=False)
     return ToolResult(f"{drafted.name} is a tool now: {drafted.description}\nIts arguments: {form}", drafted.name)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from lmtui.core.skills import SkillState
+from lmtui.core.subagents import FileState
 from tests.tui.driving import SMALL, Driver
 from tests.tui.fake_skills import FakeSkills, some_skills, some_tools
 from tests.tui.one_app import Cases
@@ -24,7 +24,7 @@ async def at_list(driver: Driver) -> FakeSkills:
     return skills
 
 
-async def mark(driver: Driver, state: SkillState) -> None:
+async def mark(driver: Driver, state: FileState) -> None:
     states = [skill.state for skill in some_skills()]
     await driver.press("home", *["down"] * states.index(state))
 
@@ -40,9 +40,9 @@ async def each_stands_with_whose_it_is_its_price_and_its_state(driver: Driver) -
     for words in ("13 tokens told, 1,210 read", "waits for trust", "refused by you", "hidden", "broken", "58 tokens"):
         assert words in text
     assert "only these tools while it is in use: Read, Shell(git log *)" in text
-    await mark(driver, SkillState.WAITING)
+    await mark(driver, FileState.WAITING)
     await driver.until(lambda: "/trust" in driver.text())
-    await mark(driver, SkillState.BROKEN)
+    await mark(driver, FileState.BROKEN)
     await driver.until(lambda: "line 3: mapping values" in driver.text())
     await driver.press("u", "enter", to="Reading")
     await driver.until(lambda: "mapping values" in driver.text())
@@ -56,12 +56,12 @@ async def the_marked_one_is_written_into_the_prompt_and_goes_to_the_model_with_m
     await at_list(driver)
     await driver.press("u")
     await driver.until(lambda: driver.app.workbench.prompt.text == "/skill changelog ")
-    assert driver.host.session.skills.begun == []
+    assert driver.host.extensions.skills.begun == []
     await driver.type("/skill changelog for version 2")
-    await driver.until(lambda: driver.host.session.skills.begun == [("changelog", "for version 2")])
+    await driver.until(lambda: driver.host.extensions.skills.begun == [("changelog", "for version 2")])
     await driver.type("/skill deploy now")
     await driver.until(lambda: "no skill 'deploy'" in driver.text())
-    assert len(driver.host.session.skills.begun) == 1
+    assert len(driver.host.extensions.skills.begun) == 1
 
 
 @cases

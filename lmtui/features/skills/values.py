@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from lmtui.core.events import Event
-from lmtui.core.remote_marks import in_thread, open_to_network
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.remote_marks import open_to_network
+from lmtui.core.subagents import FileState
 
-PROMOTED = "skill__"
 PROMOTE_TOOL = "promote_skill"
 OFF = "off"
-SKILL_OFF = f"/skill {OFF}"
 
 
 class SkillSource(StrEnum):
@@ -23,16 +20,6 @@ class SkillSource(StrEnum):
     FOLDER = "this folder"
     USER = "yours"
     SHIPPED = "shipped"
-
-
-class SkillState(StrEnum):
-    """Where a skill is."""
-
-    READY = "ready"
-    WAITING = "waits for trust"
-    REFUSED = "refused by you"
-    HIDDEN = "hidden"
-    BROKEN = "broken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +36,7 @@ class Skill:
     description: str
     source: SkillSource
     place: str
-    state: SkillState = SkillState.READY
+    state: FileState = FileState.READY
     tokens: int = 0
     body_tokens: int = 0
     allowed: tuple[str, ...] | None = None
@@ -87,32 +74,6 @@ class PromotedTool:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillUsed(Event):
-    """A skill is in use; where it `is_limited` only the tools of `allowed` (rules) may be called meanwhile.
-
-    One that `stays` is in use until it is ended, others until the turn ends.  With a `digest` it comes into use with the
-    user's message of that hash, else at once.
-    """
-
-    kind: ClassVar[str] = "skill_used"
-    skill: str
-    source: str = ""
-    is_limited: bool = False
-    allowed: tuple[str, ...] = ()
-    digest: str = ""
-    stays: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillEnded(Event):
-    """A skill (without a name: every skill) is no longer in use.  The model ends only what it began (`by` user or model)."""
-
-    kind: ClassVar[str] = "skill_ended"
-    skill: str = ""
-    by: str = "user"
-
-
 class Skills(Protocol):
     """The skills of a workspace.  What tools ask raises `ToolError` with a text fit for the model."""
 
@@ -128,14 +89,6 @@ class Skills(Protocol):
     async def read_file(self, name: str, file: str) -> str:
         """Return a file next to a skill's own, as text."""
 
-    @in_thread
-    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
-        """Return what a function of a file would be as a tool."""
-
-    @in_thread
-    def promote(self, tool: PromotedTool) -> None:
-        """Keep a tool that the user said yes to; it can be called from now on.  Blocks (disk)."""
-
     @open_to_network
     async def found(self) -> Sequence[Skill]:
         """Return every skill that is there now, by name; what is broken, hidden or waits too."""
@@ -147,39 +100,17 @@ class Skills(Protocol):
     def remove(self, name: str) -> bool:
         """Forget a promoted tool; False where there is none.  Blocks (disk)."""
 
-    async def add(self, text: str, *, is_for_all: bool) -> str:
-        """Keep a new SKILL.md that the user has read, for this folder or for all of theirs, and return its place.
-
-        Raises:
-            UsageError: it is not a skill, there is one of that name, or it cannot be written.
-        """
-
-
-class SkillsInUse(Protocol):
-    """The skills that a session follows."""
-
-    @property
     @open_to_network
-    def in_use(self) -> Sequence[str]:
-        """Return the names of those in use, in the order in which they came into use."""
+    async def in_use(self, session_id: str) -> Sequence[str]:
+        """Return the names of those that a session follows, in the order in which they came into use."""
 
     @open_to_network
-    def begin(self, used: SkillUse, words: str) -> None:
-        """Put a skill before the model as the user's own message, with what they say to it; it stays in use."""
+    def begin(self, session_id: str, name: str, words: str) -> None:
+        """Put a skill that was read before the model as the user's own message, with what they say to it; it stays in use."""
 
     @open_to_network
-    def end(self, name: str = "") -> None:
+    def end(self, session_id: str, name: str = "") -> None:
         """End one that is in use, or without a name each of them; the model is told with the next request."""
 
-    def promote(self, path: str, function: str, name: str = "") -> None:
+    def ask_to_promote(self, session_id: str, path: str, function: str, name: str = "") -> None:
         """Ask whether a function of a file may become a tool, behind the running turn."""
-
-
-def skill_event_words(event: SkillUsed | SkillEnded) -> str:
-    """Return that a skill is in use, and what it leaves to be called, or that it is over, in a line."""
-    if isinstance(event, SkillEnded):
-        which = f"skill {event.skill}" if event.skill else "skills"
-        return sanitize_line(f"{which} ended{' by the model' if event.by == 'model' else ''}")
-    until = f", until {SKILL_OFF}" if event.stays else ", until the turn ends" if event.is_limited else ""
-    limits = f" only with {', '.join(event.allowed) or 'no tools'}" if event.is_limited else ""
-    return sanitize_line(f"skill {event.skill} ({event.source}){until}{limits}")

@@ -1,12 +1,12 @@
-"""Skills in use by an agent: which tools they leave it, how long, and how the user has one followed and ends it."""
+"""Texts that an agent follows and that may limit its tools: skills, and the files of slash commands.  Pure."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event, MessageAdded, Rewound, TurnEnded, TurnStarted
@@ -14,8 +14,39 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions.decide import SkillScope
 from lmtui.core.permissions.rules import Effect, Rule, parse_rule
-from lmtui.core.skills import OFF, PROMOTE_TOOL, SKILL_OFF, SkillEnded, SkillUse, SkillUsed
-from lmtui.engine.inbox import UserInput
+from lmtui.core.sanitize import sanitize_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillUsed(Event):
+    """A skill is in use; where it `is_limited` only the tools of `allowed` (rules) may be called meanwhile.
+
+    One that `stays` is in use until it is ended, others until the turn ends.  With a `digest` it comes into use with the
+    user's message of that hash, else at once.
+    """
+
+    kind: ClassVar[str] = "skill_used"
+    skill: str
+    source: str = ""
+    is_limited: bool = False
+    allowed: tuple[str, ...] = ()
+    digest: str = ""
+    stays: bool = False
+
+    @property
+    def line(self) -> str:
+        until = ", until /skill off" if self.stays else ", until the turn ends" if self.is_limited else ""
+        limits = f" only with {', '.join(self.allowed) or 'no tools'}" if self.is_limited else ""
+        return sanitize_line(f"skill {self.skill} ({self.source}){until}{limits}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillEnded(Event):
+    """A skill (without a name: every skill) is no longer in use.  The model ends only what it began (`by` user or model)."""
+
+    kind: ClassVar[str] = "skill_ended"
+    skill: str = ""
+    by: str = "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +67,7 @@ class SkillInUse:
         """Return when it is over, for the model."""
         if not self.stays:
             return "until this turn ends"
-        return f"until the user ends it ({SKILL_OFF})" if self.is_users else f"until you end it (skill, name: {OFF})"
+        return "until the user ends it (/skill off)" if self.is_users else "until you end it (skill, name: off)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +93,11 @@ class SkillTracker:
     def apply(self, event: Event) -> SkillTracker:
         """Return this after an event of the agent."""
         match event:
-            case SkillUsed(digest=""):
-                return self._with(_in_use(event))
             case SkillUsed(digest=digest):
-                return replace(self, announced={**self.announced, digest: _in_use(event)})
-            case MessageAdded(role=Role.USER, text=text) if self.announced and (digest := _digest(text)) in self.announced:
+                scope = _scope(event) if event.is_limited else None
+                used = SkillInUse(event.skill, scope, event.stays, is_users=bool(digest))
+                return replace(self, announced={**self.announced, digest: used}) if digest else self._with(used)
+            case MessageAdded(role=Role.USER, text=text) if self.announced and (digest := digest_of(text)) in self.announced:
                 others = {each: skill for each, skill in self.announced.items() if each != digest}
                 return replace(self, announced=others)._with(self.announced[digest])
             case SkillEnded():
@@ -108,94 +139,9 @@ class SkillTracker:
         return replace(self, in_use=tuple(kept), ended=tuple(dict.fromkeys((*self.ended, *gone))))
 
 
-def used_event(used: SkillUse, agent: str, digest: str = "") -> SkillUsed:
-    """Return the event that says that a skill is in use."""
-    is_limited = used.allowed is not None
-    return SkillUsed(
-        agent=agent,
-        skill=used.name,
-        source=str(used.source),
-        is_limited=is_limited,
-        allowed=used.allowed or (),
-        digest=digest,
-        stays=True,
-    )
-
-
-def end_skills(agent: str, emit: Callable[[Event], None], tracker: Callable[[], SkillTracker]) -> str:
-    """End what the model of an agent took up, and return what it is told."""
-    before = tracker().in_use
-    own = [each.name for each in before if not each.is_users]
-    users = [each.name for each in before if each.is_users]
-    if own:
-        emit(SkillEnded(agent=agent, by="model"))
-    told = [f"Ended: {', '.join(own)}."] if own else []
-    if any(not each.stays for each in tracker().in_use):
-        told.append("Its tool limits hold until this turn ends.")
-    if users:
-        told.append(f"The user chose {', '.join(users)}: only they can end it, with {SKILL_OFF}.")
-    return " ".join(told) or "No skill is in use."
-
-
-def skill_note(skills: SkillTracker) -> str:
-    """Return what the model has to be told: which skills the user ended, and those in use whose text it may have lost."""
-    told = []
-    if skills.ended:
-        names = ", ".join(skills.ended)
-        told.append(f"[The user ended the skill {names}: do not follow it any longer; its tool limits are gone.]")
-    if skills.is_lost and (lost := dict.fromkeys(each.name for each in skills.in_use if each.stays)):
-        names = ", ".join(lost)
-        told.append(f"[In use: the skill {names}. Read it again with `skill` if you need its text.]")
-    return "\n".join(told)
-
-
-class SkillControls:
-    """Implements `core.skills.SkillsInUse`.
-
-    Args:
-        agent: the id of the agent whose turn it will be.
-        emit: takes the event; must not raise.
-        put: takes the user's words.
-        tracker: returns which skills the agent uses now.
-    """
-
-    def __init__(
-        self,
-        agent: str,
-        emit: Callable[[Event], None],
-        put: Callable[[UserInput], None],
-        tracker: Callable[[], SkillTracker] = SkillTracker,
-    ) -> None:
-        self._agent, self._emit, self._put, self._tracker = agent, emit, put, tracker
-
-    @property
-    def in_use(self) -> Sequence[str]:
-        return tuple(dict.fromkeys(each.name for each in self._tracker().in_use))
-
-    def begin(self, used: SkillUse, words: str) -> None:
-        said = words.strip() or f"Follow the skill {used.name}."
-        text = f"{said}\n\n{used.text}"
-        self._emit(used_event(used, self._agent, _digest(text)))
-        self._put(UserInput(text, typed=said))
-
-    def end(self, name: str = "") -> None:
-        for each in self.in_use:
-            if name in ("", each):
-                self._emit(SkillEnded(agent=self._agent, skill=each))
-
-    def promote(self, path: str, function: str, name: str = "") -> None:
-        arguments = json.dumps({"path": path, "function_name": function, "tool_name": name})
-        typed = f" /promote {path} {function} {name}".rstrip()
-        self._put(UserInput(arguments, typed=typed, is_command=True, is_told=False, tool=PROMOTE_TOOL))
-
-
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
+    """Return the hash by which a user's message is known."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _in_use(event: SkillUsed) -> SkillInUse:
-    scope = _scope(event) if event.is_limited else None
-    return SkillInUse(event.skill, scope, event.stays, is_users=bool(event.digest))
 
 
 def _scope(event: SkillUsed) -> SkillScope:
