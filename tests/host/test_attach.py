@@ -24,7 +24,6 @@ from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 
 _NUMBERS = itertools.count(1)
 _MCP = {"x": {"command": "touch", "args": ["/tmp/x"], "sandbox": "host"}}
-_SKILL = "---\nname: x\ndescription: y\n---\nz"
 
 
 async def _call(socket: ClientConnection, on: str, port: str, name: str, /, **given: Any) -> dict[str, Any]:
@@ -49,7 +48,7 @@ async def _greet(socket: ClientConnection, host: Host) -> None:
 CLOSED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("extensions.McpServers", "bring", {"entries": _MCP, "source": "x"}), ("extensions.McpServers", "accept", {"name": "x"}),
     ("settings", "change", {"name": "host_notify", "text": "touch /tmp/x"}), ("settings", "rows", {}),
-    ("extensions.Skills", "add", {"text": _SKILL, "is_for_all": True}),
+    ("extensions.Skills", "ask_to_promote", {"session_id": "x", "path": "a.py", "function": "f"}),
     ("extensions.WorkspaceMemory", "forget", {"words": "x"}),
     ("extensions.Projects", "read", {}), ("extensions.WorkspaceBatches", "open", {"words": "tasks.jsonl", "session_id": ""}),
     ("extensions.WorkspaceChecks", "run", {}), ("trust", "revoke", {}), ("archive", "export", {"session_id": "", "form": "md"}),
@@ -84,7 +83,6 @@ async def test_a_network_client_gives_answers_and_brings_no_rules_commands_or_pl
             ("goals", "set", {"command": "id"}),
             ("plans", "approve", {"proposal_id": "plan_1", "edited": {"title": "x", "steps": []}}),
             ("changes", "apply", {"plan": {"action": "restore", "calls": [], "changes": [], "path": "a.txt", "text": "x"}}),
-            ("skills", "begin", {"used": {"name": "x", "text": "x", "source": "user", "allowed": ["Shell(*)"]}, "words": ""}),
         ):
             assert "error" in await _call(socket, on, port, name, **given), name
         answer = await _call(socket, on, "", "answer", approval_id=asked["approval_id"], answer={"outcome": "once"})
