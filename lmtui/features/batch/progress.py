@@ -1,13 +1,9 @@
-"""The progress of a batch: written to its folder, and to standard error as a live table.
-
-If standard error is not a terminal, a line is printed whenever a task ends.  Functions that write block only briefly.
-"""
+"""The progress of a batch, in its folder and line by line on standard error.  Functions that write block only briefly."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +15,8 @@ from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.batch.values import DONE
 
-_TICK_S, _WRITE_S, _LINE_S = 1.0, 2.0, 10.0
-_MOST_RUNNING = 8
+_WRITE_S, _LINE_S = 2.0, 10.0
 _SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "unreachable": "…"}
-_COLORS = {"✓": "32", "✗": "31", "…": "33"}
 
 
 @dataclass(slots=True)
@@ -78,7 +72,7 @@ class BatchProgress:
     def line(self) -> str:
         """Return the progress and the estimated time left, in one line."""
         left_s = self.left_s
-        return self.ending + (f" · about {_time_text(left_s)} left" if left_s else "")
+        return self.ending + (f" · about {time_text(left_s)} left" if left_s else "")
 
     @property
     def ending(self) -> str:
@@ -91,7 +85,8 @@ class BatchProgress:
         return " · ".join(parts)
 
 
-def _time_text(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Return a duration in words."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
@@ -120,89 +115,55 @@ class ProgressReport:
     Args:
         folder: the batch folder.
         pool: returns the servers with their state.
-        stream: gets lines, or a live table if it is a terminal.
+        stream: gets a line whenever a task ends, and one with the progress from time to time.
     """
 
     def __init__(self, folder: BatchFolder, pool: Callable[[], Sequence[PoolRow]], stream: TextIO | None = None) -> None:
         self._folder, self._pool, self._stream = folder, pool, stream
-        self._is_live = stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "", None)
-        self._has_colors = self._is_live and not os.environ.get("NO_COLOR")
-        self._drawn: list[str] = []
-        self._told_s = self._written_s = 0.0
+        self._told, self._told_s = "", 0.0
 
     @contextlib.asynccontextmanager
     async def following(self, progress: BatchProgress) -> AsyncIterator[None]:
-        """Report the progress every second, and the final result at the end."""
+        """Report the progress while the batch runs, and the final result at the end."""
         ticking = asyncio.create_task(self._tick(progress))
         try:
             yield
         finally:
             ticking.cancel()
             await asyncio.gather(ticking, return_exceptions=True)
-            self._draw([])
             self._print(progress.ending)
 
     async def _tick(self, progress: BatchProgress) -> None:
         while True:
-            if not progress.total:  # the batch has not started yet
-                await asyncio.sleep(_TICK_S / 10)
-                continue
-            if time.monotonic() - self._written_s >= _WRITE_S:
-                self._written_s = time.monotonic()
+            if progress.total:  # the batch has started
                 running = {name: since for name, (_, since) in progress.running.items()}
                 await asyncio.to_thread(self._folder.write_progress, "\n".join([progress.line, *self.server_lines()]), running)
-            if self._is_live:
-                self._draw(self._table(progress))
-            await asyncio.sleep(_TICK_S)
+                self._tell(progress)
+            await asyncio.sleep(_WRITE_S if progress.total else _WRITE_S / 20)
 
     def ended(self, result: TaskResult, progress: BatchProgress) -> None:
         """Report the result of a task."""
-        self._say(self._colored(result_line(result)))
-        if not self._is_live and progress.open and time.monotonic() - self._told_s >= _LINE_S:
-            self._told_s = time.monotonic()
-            self._print(f"  {progress.line}")
+        self._print(result_line(result))
+        if progress.open:
+            self._tell(progress)
 
     def note(self, text: str) -> None:
         """Print a note."""
-        self._say(f"lmtui: {sanitize_line(text)}")
-
-    def _say(self, line: str) -> None:
-        if self._is_live:
-            self._draw(self._drawn, above=line)
-        else:
-            self._print(line)
+        self._print(f"lmtui: {sanitize_line(text)}")
 
     def server_lines(self) -> list[str]:
         return [_server_line(row) for row in self._pool()]
 
-    def _table(self, progress: BatchProgress) -> list[str]:
-        now, running = time.time(), list(progress.running.items())
-        lines = [
-            f"  ▸ {name:>5}  {_time_text(now - since):<10} {title[:60]}" for name, (title, since) in running[:_MOST_RUNNING]
-        ]
-        lines += [f"  and {len(running) - _MOST_RUNNING} more running"] if len(running) > _MOST_RUNNING else []
-        return [progress.line, *lines, *(f"  {line}" for line in self.server_lines())]
-
-    def _colored(self, line: str) -> str:
-        color = _COLORS.get(line[:1]) if self._has_colors else None
-        return f"\x1b[{color}m{line[:1]}\x1b[0m{line[1:]}" if color else line
-
-    def _draw(self, lines: list[str], above: str = "") -> None:
-        """Redraw the table in one write; long lines are cut at the edge of the terminal."""
-        if not self._is_live or self._stream is None or (lines == self._drawn and not above):
-            return
-        up = f"\x1b[{len(self._drawn)}F" if self._drawn else ""
-        rows = "".join(f"{line}\x1b[K\n" for line in ([above] if above else []) + lines)
-        self._write(f"\x1b[?2026h\x1b[?7l{up}{rows}\x1b[J\x1b[?7h\x1b[?2026l")
-        self._drawn = lines
+    def _tell(self, progress: BatchProgress) -> None:
+        """Print the progress if it is another than before, and the last time was some seconds ago."""
+        if progress.ending != self._told and time.monotonic() - self._told_s >= _LINE_S:
+            self._told, self._told_s = progress.ending, time.monotonic()
+            self._print(f"  {progress.line}")
 
     def _print(self, line: str) -> None:
-        self._write(f"{line}\n")
-
-    def _write(self, text: str) -> None:
         if self._stream is not None:
             with contextlib.suppress(OSError, ValueError):  # the reader has closed it
-                _ = self._stream.write(text)
+                _ = self._stream.write(f"{line}\n")
                 self._stream.flush()
 
 

@@ -12,6 +12,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.commands import SCOPE
+from lmtui.features.batch.progress import time_text
 from lmtui.features.batch.values import GOOD, NO_BATCH, BatchRow, BatchState, WorkspaceBatches, mergeable
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
@@ -99,7 +100,7 @@ class BatchList(ListDialog[BatchRow, None]):
         sign, style = _SIGNS.get(row.status, ("✗", "bad"))
         state = row.decision or ("overlaps" if row.overlaps and row.is_open else row.status or "waiting")
         if row.since_s:
-            sign, style, state = "▸", "accent", f"running {_time_text(self._now().timestamp() - row.since_s)}"
+            sign, style, state = "▸", "accent", f"running {time_text(self._now().timestamp() - row.since_s)}"
         room = max(10, width - 3 - 8 - 14 - 15)
         lines = f"+{row.added} −{row.removed}" if row.has_diff else ""
         return (
@@ -247,7 +248,3 @@ class BatchController(FeatureController):
         _ = self.workbench.app.push_screen(
             BatchList(self.host.extensions[WorkspaceBatches], path.strip(), session_id, self.workbench.now, self.open_session)
         )
-
-
-def _time_text(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

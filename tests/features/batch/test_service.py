@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from lmtui.core.errors import UsageError
 from lmtui.core.servers import PoolRow
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, new_folder
-from lmtui.features.batch.progress import ProgressReport, remaining_tasks
+from lmtui.features.batch.progress import BatchProgress, ProgressReport, remaining_tasks
 from lmtui.features.batch.service import parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
@@ -46,6 +47,16 @@ def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> Non
     progress.add(TaskResult("2", "green", tokens=5))
     assert progress.left_s == pytest.approx(10, abs=1)
     assert (progress.done, progress.tokens) == (2, 5)
+
+
+def test_the_progress_is_told_with_a_task_and_at_most_every_ten_seconds(tmp_path: Path) -> None:
+    stream, progress = io.StringIO(), BatchProgress(3)
+    report = ProgressReport(BatchFolder(tmp_path), lambda: (), stream)
+    for name in ("1", "2"):
+        progress.add(TaskResult(name, "green", "Do it"))
+        report.ended(TaskResult(name, "green", "Do it"), progress)
+    lines = stream.getvalue().splitlines()
+    assert [line.split()[:2] for line in lines] == [["✓", "1"], ["1", "of"], ["✓", "2"]]
 
 
 def test_what_an_action_does_not_take_is_refused() -> None:
