@@ -11,7 +11,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from lmtui.core.workspace import EffectReview, Restoration
 from lmtui.host import rpc
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.host.rpc import Kind, Member
+from lmtui.host.streams import ABORT
 
 _LOG = logging.getLogger(__name__)
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
@@ -43,23 +44,6 @@ _ANSWER_LIMIT_S = 24 * 3600.0
 _HANDED_OUT = (Restoration, FilledPrompt)
 
 
-class SlowClient(Exception):
-    """The client does not read what it is sent."""
-
-
-class LineCache:
-    """Writes each event once, however many clients get it."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Envelope, str] | None = None
-
-    def line(self, envelope: Envelope) -> str:
-        """Return the line of an event."""
-        if self._last is None or self._last[0] is not envelope:
-            self._last = envelope, encode_event(envelope)
-        return self._last[1]
-
-
 @dataclass(slots=True)
 class Outbox:
     """Messages that wait to be sent, in order; `wake` is set when there are some."""
@@ -68,13 +52,14 @@ class Outbox:
     size: int = 0
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def put(self, message: Mapping[str, Any], first: bool = False) -> None:
-        """Add a message; raise `SlowClient` where too much waits."""
+    def put(self, message: Mapping[str, Any], first: bool = False) -> bool:
+        """Add a message; tell whether there was room for it."""
         text = json.dumps(message, separators=(",", ":"))
         self.size += len(text)
         if self.size > _MOST_WAITING_BYTES:
-            raise SlowClient
-        self.messages.insert(0, text) if first else self.messages.append(text)
+            return False
+        self.messages.insert(0 if first else len(self.messages), text)
+        return True
 
     def take(self) -> str:
         """Return everything as one frame."""
@@ -85,6 +70,17 @@ class Outbox:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a client: its number, what it is on, and the port, name and arguments."""
+
+    number: int
+    on: str
+    path: str
+    name: str
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class AttachedClient:
     """Who is attached: `name` is shown to others where it answers; `gone` is called when it does not read.
 
@@ -92,7 +88,7 @@ class AttachedClient:
     """
 
     name: str
-    gone: Callable[[], None]
+    gone: Callable[[], object]
     is_local: bool
 
 
@@ -103,16 +99,16 @@ class Attachment:
         hub: the sessions.
         runtime: that of the client's folder.
         client: who it is.
-        lines: writes events.
+        line: writes an event.
     """
 
-    def __init__(self, hub: SessionHub, runtime: Runtime, client: AttachedClient, lines: LineCache) -> None:
-        self._hub, self._runtime, self._client, self._lines = hub, runtime, client, lines
+    def __init__(self, hub: SessionHub, runtime: Runtime, client: AttachedClient, line: Callable[[Envelope], str]) -> None:
+        self._hub, self._runtime, self._client, self._line = hub, runtime, client, line
         self._handed_out: set[bytes] = set()
         self.outbox = Outbox()
         self._sessions: dict[str, Session] = {}
         self._reviews: list[EffectReview] = []
-        self._leave: dict[int, Callable[[], None]] = {}  # by the number of the client's function
+        self._leave: dict[object, Callable[[], None]] = {}  # by the number of the client's function, or the followed session
         self._mirrored: dict[tuple[str, str, str], str] = {}
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._questions = itertools.count(1)
@@ -125,37 +121,25 @@ class Attachment:
     def _send(self, message: Mapping[str, Any], *, changes: bool = True) -> None:
         """Send a message behind those before it; one that `changes` something sends the mirrored values before."""
         self._is_dirty = self._is_dirty or changes
-        try:
-            self.outbox.put(message)
-        except SlowClient:
-            self._client.gone()
-            return
-        if not self._is_due:
+        if not self.outbox.put(message):
+            _ = self._client.gone()
+        elif not self._is_due:
             self._is_due = True
             _ = asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._is_due = False
+        """Send what waits, and before it the mirrored values that are others now: nobody sees an event before them."""
+        is_dirty, self._is_dirty, self._is_due = self._is_dirty, False, False
         try:
-            if self._is_dirty:
-                self._is_dirty = False
-                self._refresh()
+            for (on, path, name), last in list(self._mirrored.items()) if is_dirty else ():
+                with contextlib.suppress(LmtuiError):
+                    target, port = self._target(on, path)
+                    value = rpc.encode(_call(target, rpc.members(port)[name], {}))
+                    if (text := json.dumps(value)) != last:
+                        self._mirrored[on, path, name] = text
+                        _ = self.outbox.put({"set": [on, path, name], "value": value}, first=True)
         finally:
             self.outbox.wake.set()
-
-    def _refresh(self) -> None:
-        """Send the mirrored values that are others now, before everything that waits: nobody sees an event before them."""
-        for (on, path, name), last in list(self._mirrored.items()):
-            try:
-                target, port = self._target(on, path)
-                value = _get(target, rpc.members(port)[name])
-            except LmtuiError:
-                continue
-            text = json.dumps(rpc.encode(value))
-            if text != last:
-                self._mirrored[on, path, name] = text
-                with contextlib.suppress(SlowClient):
-                    self.outbox.put({"set": [on, path, name], "value": json.loads(text)}, first=True)
 
     # -- receiving -------------------------------------------------------------------------------------------------------
 
@@ -167,7 +151,8 @@ class Attachment:
         """
         for message in rpc.loads(frame):
             if "call" in message:
-                self._called(message)
+                on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
+                self._run(Call(_number(message.get("id")), on, path, name, message.get("with") or {}))
             elif "re" in message:
                 self._answered(message)
             elif "leave" in message:
@@ -186,80 +171,18 @@ class Attachment:
         else:
             future.set_result(message.get("ok"))
 
-    def _called(self, message: Mapping[str, Any]) -> None:
-        number = _number(message.get("id"))
-        on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
-        try:
-            if not isinstance(message.get("with") or {}, dict):
-                raise UsageError("arguments are not an object")
-            if (own := None if path else self._own_call(on, name, message)) is not None:
-                self._run(number, own)
-                return
-            target, port = self._target(on, path)
-            member = rpc.members(port).get(name)
-            if member is None or not member.may_be_called(is_local=True):
-                raise UsageError(f"a client cannot call {sanitize_line(f'{path}.{name}')[:80]}")
-            given = self._arguments(member, message.get("with"))
-            if not self._client.is_local:
-                rpc.check_network(member, given)
-            if isinstance(session_id := given.get("session_id"), str):
-                target, _ = self._target(on, path, self._hub.runtime_of(session_id))
-            if member.kind is Kind.STREAM:
-                self._run(number, self._stream(number, getattr(target, name)(**given)))
-            elif member.full_name == "SessionHost.switch_model" and not self._client.is_local:
-                self._run(number, self._awaited(number, member, self._hub.switch_model(target, **given)))
-            elif member.kind is Kind.ASYNC:
-                self._run(number, self._awaited(number, member, getattr(target, name)(**given)))
-            elif "in_thread" in member.marks:
-                self._run(number, self._awaited(number, member, asyncio.to_thread(_call, target, member, given)))
-            else:
-                self._run(number, self._at_once(member, target, given, message))
-        except LmtuiError as error:
-            self._send({"re": number, "error": rpc.encode_error(error)})
+    def _run(self, call: Call) -> None:
+        """Do a call in a task; one that returns at once waits for nothing, so such calls are done in their order."""
 
-    async def _at_once(self, member: Member, target: Any, given: Mapping[str, Any], message: Mapping[str, Any]) -> None:
-        """Do a call that returns at once; it waits for nothing, so calls are done in their order."""
-        value = None if self._shared(member, given) else _call(target, member, given)
-        if member.kind is Kind.VALUE:
-            on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
-            self._mirrored[on, path, name] = json.dumps(rpc.encode(value))
-        self._reply(_number(message.get("id")), member, value, message)
-
-    def _shared(self, member: Member, given: Mapping[str, Any]) -> bool:
-        """Do what would take the place of what another client set; tell whether it was that."""
-        match member.port.__name__, member.name:
-            case "Files", "watch":
-                self._hub.shared(self._runtime).watch_folders(self, given["folders"])
-            case _, "answer_with":
-                self._hub.shared(self._runtime).ask_with(self, given["ask"])
-            case _:
-                return False
-        return True
-
-    def _own_call(self, on: str, name: str, message: Mapping[str, Any]) -> Awaitable[None] | None:
-        """Return the work of a call that is not a method of a port."""
-        number = _number(message.get("id"))
-        session_id = on.removeprefix(rpc.SESSION)
-        if on == rpc.HOST and name == "open":
-            return self._open(number, str((message.get("with") or {}).get("session_id", "")))
-        if on.startswith(rpc.SESSION) and name == "follow":
-            return self._follow(number, session_id, _number((message.get("with") or {}).get("after")))
-        if on.startswith(rpc.SESSION) and name == "has_changes":
-            return self._tell_changes(number, on)
-        if on.startswith(rpc.SESSION) and name == "close":
-            return self._close_session(number, session_id)
-        return None
-
-    def _run(self, number: int, work: Awaitable[None]) -> None:
         async def guarded() -> None:
             try:
-                await work
+                await self._do(call)
             except LmtuiError as error:
-                self._send({"re": number, "error": rpc.encode_error(error)})
+                self._send({"re": call.number, "error": rpc.encode_error(error)})
 
         task = asyncio.get_running_loop().create_task(guarded())
         self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, number))
+        task.add_done_callback(partial(self._ended, call.number))
 
     def _ended(self, number: int, task: asyncio.Task[None]) -> None:
         """Answer a call that failed by a bug in the engine, too; the log says which."""
@@ -269,28 +192,74 @@ class Attachment:
             error = LmtuiError("internal error of the host", "Details are in lmtui.log (`lmtui doctor` shows the path).")
             self._send({"re": number, "error": rpc.encode_error(error)})
 
-    async def _awaited(self, number: int, member: Member, work: Awaitable[Any]) -> None:
-        value = await work
-        if member.full_name in _LISTS:
-            value = self._hub.as_seen_here(value)
-        self._reply(number, member, value, {})
+    async def _do(self, call: Call) -> None:
+        """Do a call and answer it."""
+        if not isinstance(call.given, dict):
+            raise UsageError("arguments are not an object")
+        session_id = call.on.removeprefix(rpc.SESSION)
+        match "" if call.path else call.name:
+            case "open" if call.on == rpc.HOST:
+                await self._open(call.number, str(call.given.get("session_id", "")))
+            case "follow" if call.on.startswith(rpc.SESSION):
+                self._follow(call.number, session_id, _number(call.given.get("after")))
+            case "has_changes" if call.on.startswith(rpc.SESSION):
+                self._send({"re": call.number, "ok": self._target(call.on, "")[0].changes is not None})
+            case "close" if call.on.startswith(rpc.SESSION):
+                self._drop(session_id)  # it is closed when nobody looks and nothing is left to do in it
+                self._send({"re": call.number, "ok": None})
+            case _:
+                await self._do_member(call)
 
-    async def _stream(self, number: int, items: Any) -> None:
-        async with contextlib.aclosing(items):
-            async for each in items:
-                self._send({"re": number, "part": rpc.encode(each)})
-        self._send({"re": number, "ok": None})
+    async def _do_member(self, call: Call) -> None:
+        target, port = self._target(call.on, call.path)
+        member = rpc.members(port).get(call.name)
+        if member is None or not member.may_be_called(is_local=True):
+            raise UsageError(f"a client cannot call {sanitize_line(f'{call.path}.{call.name}')[:80]}")
+        given = self._arguments(member, call.given)
+        if not self._client.is_local:
+            rpc.check_network(member, given)
+        if isinstance(session_id := given.get("session_id"), str):
+            target, _ = self._target(call.on, call.path, self._hub.runtime_of(session_id))
+        if member.kind is Kind.STREAM:
+            async with contextlib.aclosing(getattr(target, call.name)(**given)) as items:
+                async for each in items:
+                    self._send({"re": call.number, "part": rpc.encode(each)})
+            self._send({"re": call.number, "ok": None})
+            return
+        value = await self._value(member, target, given)
+        if member.kind is Kind.VALUE and "in_thread" not in member.marks:
+            self._mirrored[call.on, call.path, call.name] = json.dumps(rpc.encode(value))
+        self._send({"re": call.number, "ok": self._answer(call, member, value)})
 
-    def _reply(self, number: int, member: Member, value: Any, message: Mapping[str, Any]) -> None:
+    async def _value(self, member: Member, target: Any, given: Mapping[str, Any]) -> Any:
+        """Return what a member returns; what would take the place of what another client set is done for all of them."""
+        match member.full_name:
+            case "SessionHost.switch_model" if not self._client.is_local:
+                return await self._hub.switch_model(target, **given)
+            case "Files.watch":
+                return self._hub.shared(self._runtime).watch_folders(self, given["folders"])
+            case _ if member.name == "answer_with":
+                return self._hub.shared(self._runtime).ask_with(self, given["ask"])
+            case _ if member.kind is Kind.ASYNC:
+                value = await getattr(target, member.name)(**given)
+                return self._hub.as_seen_here(value) if member.full_name in _LISTS else value
+            case _:
+                is_slow = "in_thread" in member.marks
+                return await asyncio.to_thread(_call, target, member, given) if is_slow else _call(target, member, given)
+
+    def _answer(self, call: Call, member: Member, value: Any) -> Any:
+        """Return what a client is sent of a value; a function ends what it was given, an object is addressed by a name."""
         if member.returns is not None:
-            self._send({"re": number, "ok": self._kept(value)})
-        elif rpc.is_function(member.result):
-            self._leave[_number(next(iter((message.get("with") or {}).values())))] = value
-            self._send({"re": number, "ok": None})
-        else:
-            if isinstance(value, _HANDED_OUT):
-                self._handed_out.add(rpc.digest(value))
-            self._send({"re": number, "ok": rpc.encode(value)})
+            if value is None:
+                return None
+            self._reviews.append(value)
+            return f"{rpc.REVIEW}{len(self._reviews) - 1}"
+        if rpc.is_function(member.result):
+            self._leave[_number(next(iter(call.given.values())))] = value
+            return None
+        if isinstance(value, _HANDED_OUT):
+            self._handed_out.add(rpc.digest(value))
+        return rpc.encode(value)
 
     # -- objects ---------------------------------------------------------------------------------------------------------
 
@@ -317,17 +286,10 @@ class Attachment:
             raise UsageError(f"{sanitize_line(path)[:60]} is not available here")
         return target, port
 
-    def _kept(self, value: Any) -> str | None:
-        """Return how the client addresses an object."""
-        if value is None:
-            return None
-        self._reviews.append(value)
-        return f"{rpc.REVIEW}{len(self._reviews) - 1}"
-
-    def _arguments(self, member: Member, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _arguments(self, member: Member, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call, each read as what the port says."""
         found: dict[str, Any] = {}
-        for name, value in (given or {}).items():
+        for name, value in given.items():
             if name not in member.parameters:
                 raise UsageError(f"{member.full_name} has no {sanitize_line(str(name))[:40]}")
             hint = member.parameters[name]
@@ -373,7 +335,7 @@ class Attachment:
                 self._sessions[session.id] = session
                 self._hub.watch(session.id)
                 session.when_closed.append(self._drop_closed)
-                self._leave[hash((session.id, "closed"))] = partial(_discard, session.when_closed, self._drop_closed)
+                self._leave["closed", session.id] = partial(session.when_closed.remove, self._drop_closed)
         self._send({"re": number, "ok": f"{rpc.SESSION}{session.id}"})
 
     def _drop_closed(self) -> None:
@@ -382,16 +344,15 @@ class Attachment:
             self._drop(session_id)
             self._send({"closed": f"{rpc.SESSION}{session_id}"}, changes=False)
 
-    async def _follow(self, number: int, session_id: str, after: int) -> None:
+    def _follow(self, number: int, session_id: str, after: int) -> None:
         """Send the durable events behind one, and then every event there is."""
         session = self._sessions.get(session_id)
         if session is None:
             raise UsageError(f"session {sanitize_line(session_id)[:60]} is not open", "Open it again.")
-        key = -hash(session_id)
-        if (leave := self._leave.pop(key, None)) is not None:
+        if (leave := self._leave.pop(session_id, None)) is not None:
             leave()
         past = [each for each in session.history() if each.seq > after]
-        self._leave[key] = session.subscribe(partial(self._tell, f"{rpc.SESSION}{session_id}"))
+        self._leave[session_id] = session.subscribe(partial(self._tell, f"{rpc.SESSION}{session_id}"))
         part: list[str] = []
         size = 0
         for envelope in past:
@@ -404,22 +365,13 @@ class Attachment:
         for envelope in self._hub.streamed.of(session_id) if after == 0 else ():  # later it has the beginning already
             self._tell(f"{rpc.SESSION}{session_id}", envelope)
 
-    async def _tell_changes(self, number: int, on: str) -> None:
-        session, _ = self._target(on, "")
-        self._send({"re": number, "ok": session.changes is not None})
-
     def _tell(self, on: str, envelope: Envelope) -> None:
-        self._send({"event": on, "line": self._lines.line(envelope)}, changes=envelope.event.durable)
-
-    async def _close_session(self, number: int, session_id: str) -> None:
-        """Stop looking at a session; it is closed when nobody looks and nothing is left to do in it."""
-        self._drop(session_id)
-        self._send({"re": number, "ok": None})
+        self._send({"event": on, "line": self._line(envelope)}, changes=envelope.event.durable)
 
     def _drop(self, session_id: str) -> None:
-        for at in (-hash(session_id), hash((session_id, "closed"))):
-            if (leave := self._leave.pop(at, None)) is not None:
-                leave()
+        for at in (session_id, ("closed", session_id)):
+            with contextlib.suppress(LookupError, ValueError):
+                self._leave.pop(at)()
         if self._sessions.pop(session_id, None) is not None:
             for key in [each for each in self._mirrored if each[0] == f"{rpc.SESSION}{session_id}"]:
                 del self._mirrored[key]
@@ -438,16 +390,6 @@ class Attachment:
         for task in list(self._tasks):
             _ = task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _discard(told: list[Callable[[], object]], function: Callable[[], object]) -> None:
-    with contextlib.suppress(ValueError):
-        told.remove(function)
-
-
-def _get(target: Any, member: Member) -> Any:
-    value = getattr(target, member.name)
-    return value if member.is_property else value()
 
 
 def _call(target: Any, member: Member, given: Mapping[str, Any]) -> Any:
@@ -473,10 +415,16 @@ class AttachEndpoint:
 
     def __init__(self, hub: SessionHub) -> None:
         self._hub = hub
-        self._lines = LineCache()
+        self._last: tuple[Envelope | None, str] = None, ""
         self.attached: set[Attachment] = set()
         self.greetings = 0  # clients that are being let in
         self.when_left: Callable[[], None] = lambda: None
+
+    def _line(self, envelope: Envelope) -> str:
+        """Return the line of an event, written once however many clients get it."""
+        if self._last[0] is not envelope:
+            self._last = envelope, encode_event(envelope)
+        return self._last[1]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket = WebSocket(scope, receive, send)
@@ -542,14 +490,14 @@ class AttachEndpoint:
         if is_local and folder:
             self._hub.allow(Path(folder))
         name = sanitize_line(str(hello.get("name") or "a client"))[:60]
-        client = AttachedClient(name, lambda: _close_soon(socket), is_local)
-        attachment = Attachment(self._hub, runtime, client, self._lines)
+        client = AttachedClient(name, socket.scope["extensions"][ABORT], is_local)
+        attachment = Attachment(self._hub, runtime, client, self._line)
         welcome = {"version": __version__, "folder": str(runtime.workspace), "sessions": [each.id for each in runtime.sessions]}
         await socket.send_text(rpc.dumps([{"welcome": welcome}]))
         return attachment
 
 
-_REFUSED, _MALFORMED, _TOO_SLOW = 4001, 4002, 4003
+_REFUSED, _MALFORMED = 4001, 4002
 _GREETING_LIMIT_S = 10.0
 
 
@@ -583,18 +531,3 @@ async def _write(socket: WebSocket, outbox: Outbox) -> None:
         while True:
             await outbox.wake.wait()
             await socket.send_text(outbox.take())
-
-
-def _close_soon(socket: WebSocket) -> None:
-    """End the connection of a client that does not read; it comes again and is sent what it missed."""
-    closing = asyncio.get_running_loop().create_task(_close(socket))
-    _CLOSING.add(closing)
-    closing.add_done_callback(_CLOSING.discard)
-
-
-_CLOSING: set[asyncio.Task[None]] = set()
-
-
-async def _close(socket: WebSocket) -> None:
-    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-        await socket.close(_TOO_SLOW)

@@ -14,6 +14,8 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from lmtui.app.archive import decode_event
@@ -21,6 +23,7 @@ from lmtui.core import events
 from lmtui.core.errors import ClosedToNetwork, HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
+from lmtui.core.sessions import Subscriber
 from lmtui.host import rpc
 from lmtui.host.rpc import Kind, Member
 
@@ -61,42 +64,12 @@ class HostStopped(ConnectionError):
     """The host ended the connection because it ends itself: nobody but the user starts another."""
 
 
-class Open(Protocol):
-    """Makes a connection, and again when one breaks; a host is started for it only if it may be."""
+Open = Callable[..., tuple[FrameChannel, Welcome]]
+"""Makes a connection, and again when one breaks; a host is started for it unless `may_start` is False.
 
-    def __call__(self, *, may_start: bool = True) -> tuple[FrameChannel, Welcome]:
-        """Make a connection.
-
-        Raises:
-            LmtuiError: no host runs, or it refuses.
-        """
-
-
-class LinkedSession(Protocol):
-    """What a connection does with the sessions that are open through it; `is_deleted` once another client deleted one."""
-
-    is_deleted: bool
-
-    @property
-    def id(self) -> str:
-        """Return the session's id."""
-
-    @property
-    def seq(self) -> int:
-        """Return the place of the last durable event."""
-
-    def publish(self, envelope: Envelope) -> None:
-        """Give an event to who listens.  On the loop."""
-
-    def tell(self, level: events.Level, text: str) -> None:
-        """Show a line that is not part of the session; from any thread."""
-
-    def again(self) -> None:
-        """Take up the session after a break.  Blocks."""
-
-    def known(self) -> Sequence[Envelope]:
-        """Return the history with what is not told yet; from any thread."""
-
+Raises:
+    LmtuiError: no host runs, or it refuses.
+"""
 
 MakePort = Callable[["HostLink", str, str, type], Any]
 
@@ -105,6 +78,111 @@ class PassingNotice(events.Notice):
     """A notice of the connection; it is not part of the session."""
 
     durable: ClassVar[bool] = False
+
+
+class LinkedSession:
+    """The events of a session of the host: what was missed in a break comes before what came meanwhile."""
+
+    def __init__(self, link: HostLink, session_id: str) -> None:
+        self._link, self._on, self._id = link, f"{rpc.SESSION}{session_id}", session_id
+        self._history: list[Envelope] = []
+        self._subscribers: list[Subscriber] = []
+        self.seq = 0
+        self._missed: list[Envelope] = []
+        self._held: list[Envelope] | None = None  # what comes while the missed events are read
+        self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
+        self.is_deleted = False
+        link.sessions[session_id] = self
+
+    @property
+    def id(self) -> str:
+        """Return the session's id."""
+        return self._id
+
+    async def follow(self) -> None:
+        """Get every durable event so far, and each later one from now on."""
+        self._link.loop.use()
+        past = await asyncio.to_thread(self._read_past, concurrent.futures.Future.result)
+        early, self._history = self._history, past
+        self.seq = past[-1].seq if past else 0
+        for envelope in early:  # came while the past was read
+            self.publish(envelope)
+
+    def _read_past(self, wait: Callable[[concurrent.futures.Future[Any]], Any]) -> list[Envelope]:
+        """Return the durable events behind the last one that is known.  Blocks."""
+        parts: list[Sequence[str]] = []
+        last = wait(self._link.send(self._on, "", "follow", {"after": self.seq}, parts.append))
+        return [decode_event(line) for part in (*parts, last) for line in part]
+
+    def again(self) -> None:
+        """Take up the session in a host that was started again, or that the connection broke to; not on the loop."""
+        held = self._held = []
+        missed: list[Envelope] = []
+        try:
+            _ = self._link.wait(self._link.send(rpc.HOST, "", "open", {"session_id": self._id}))
+            missed = self._missed = self._read_past(self._link.wait)
+        finally:
+            self._link.loop.soon(lambda: self._catch_up(missed, held))
+
+    def _catch_up(self, missed: Sequence[Envelope], held: list[Envelope]) -> None:
+        """Publish what was missed before what came meanwhile, unless the connection broke again.  On the loop."""
+        if self._held is not held:
+            return
+        self._held = None
+        for envelope in (*missed, *held):
+            self.publish(envelope)
+
+    def known(self) -> Sequence[Envelope]:
+        """Return the history with what was missed, which may not be told yet; from any thread."""
+        return [*self._history, *self._missed]
+
+    def history(self) -> Sequence[Envelope]:
+        """Return every durable event so far, oldest first."""
+        return self._history
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` with each later event; the returned function ends it."""
+        self._subscribers.append(subscriber)
+        if self._early is not None:
+            self._link.loop.soon(self._tell_early)
+
+        def leave() -> None:
+            with contextlib.suppress(ValueError):
+                self._subscribers.remove(subscriber)
+
+        return leave
+
+    def _tell_early(self) -> None:
+        early, self._early = self._early, None
+        for envelope in early or ():
+            for subscriber in tuple(self._subscribers):
+                subscriber(envelope)
+
+    def publish(self, envelope: Envelope) -> None:
+        """Give an event to who listens; one that was there already is passed over.  On the loop."""
+        if self._held is not None and not isinstance(envelope.event, PassingNotice):
+            self._held.append(envelope)
+            return
+        if self._early is not None:
+            if self._subscribers:
+                self._tell_early()
+            elif envelope.event.durable:
+                self._early.clear()
+            else:
+                self._early.append(envelope)
+        if envelope.event.durable:
+            if envelope.seq <= self.seq:
+                return
+            self.seq = envelope.seq
+            self._history.append(envelope)
+        for subscriber in tuple(self._subscribers):
+            subscriber(envelope)
+
+    def tell(self, level: events.Level, text: str) -> None:
+        """Show a line that is not part of the session; from any thread."""
+        now = self._history[-1].time if self._history else datetime.now(UTC)
+        envelope = Envelope(self.seq, now, self._id, PassingNotice(level=level, text=text))
+        self._link.loop.soon(partial(self.publish, envelope))
 
 
 class _Function:
@@ -248,8 +326,7 @@ class HostLink:
         self._is_given_up = False
         self._is_closed = threading.Event()
         self._channel, self.welcome = open_channel()
-        self._thread = threading.Thread(target=self._read, name="host", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._read, name="host", daemon=True).start()
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
@@ -259,15 +336,14 @@ class HostLink:
         """Call something and return its future result."""
         number = next(self._numbers)
         future = self._pending.begin(number, on_part)
-        if self._deleted(on) is not None:
+        if (session := self._session(on)) is not None and session.is_deleted:
             self._pending.reply({"re": number, "error": rpc.encode_error(HostError(_DELETED, "F2 lists the sessions."))})
             return future
         self._put({"id": number, "on": on, "port": path, "call": name, "with": given}, future)
         return future
 
-    def _deleted(self, on: str) -> LinkedSession | None:
-        session = self.sessions.get(on.removeprefix(rpc.SESSION))
-        return session if session is not None and session.is_deleted else None
+    def _session(self, on: str) -> LinkedSession | None:
+        return self.sessions.get(on.removeprefix(rpc.SESSION))
 
     def _put(self, message: Mapping[str, Any], future: concurrent.futures.Future[Any] | None = None) -> None:
         try:
@@ -308,12 +384,11 @@ class HostLink:
                 raise closed
             self._tell(events.Level.WARNING, closed.full_text())
             return None
-        if (deleted := self._deleted(on)) is not None:
+        if (session := self._session(on)) is not None and session.is_deleted:
             if member.kind is Kind.CALL:
-                deleted.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")
+                session.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")
             return _nothing_of(member)
         if member.full_name in _SENT_LATER:
-            session = self.sessions.get(on.removeprefix(rpc.SESSION))
             later = _Later(on, path, member.name, sent, session.seq if session is not None else 0)
             self._later.append(later)
             future.add_done_callback(lambda done: self._answered_late(later, done))
@@ -449,7 +524,7 @@ class HostLink:
                 problem = problem or f"Session {session.id} could not be opened again: {error.full_text()}"
         later, self._later = self._later, []
         for at, each in enumerate(later):
-            known = self.sessions.get(each.on.removeprefix(rpc.SESSION))
+            known = self._session(each.on)
             if known is not None and each.is_done(known.known()):
                 continue
             try:
@@ -465,9 +540,7 @@ class HostLink:
                 _ = self.wait(self.send(on, path, name, {parameter: number}))
         for on, path, name in list(self._mirrored):
             with contextlib.suppress(LmtuiError):
-                root = rpc.ROOTS[rpc.SESSION if on.startswith(rpc.SESSION) else rpc.HOST]
-                member = rpc.members(rpc.resolve(root, path))[name]
-                self._mirrored[on, path, name] = rpc.decode(member.result, self.wait(self.send(on, path, name, {})))
+                self._set(on, path, name, self.wait(self.send(on, path, name, {})))
         if breaks != self._pending.breaks:
             return
         self._is_given_up = False
@@ -491,22 +564,22 @@ class HostLink:
     def _taken(self, message: Mapping[str, Any]) -> list[Callable[[], None]]:
         """Take a message, and return what to do on the loop."""
         if "event" in message:
-            session = self.sessions.get(str(message["event"]).removeprefix(rpc.SESSION))
-            return [bound_event(session.publish, decode_event(str(message["line"])))] if session is not None else []
+            session = self._session(str(message["event"]))
+            return [partial(session.publish, decode_event(str(message["line"])))] if session is not None else []
         if "re" in message:
             self._pending.reply(message)
         elif "set" in message:
-            self._set(*map(str, message["set"]), value=message.get("value"))
+            on, path, name = map(str, message["set"])
+            self._set(on, path, name, message.get("value"))
         elif "closed" in message:
-            session = self.sessions.get(str(message["closed"]).removeprefix(rpc.SESSION))
-            if session is not None:
+            if (session := self._session(str(message["closed"]))) is not None:
                 session.is_deleted = True
                 session.tell(events.Level.ERROR, f"{_DELETED} F2 lists the others, F4 begins a new one.")
         elif "fn" in message:
             return self._wanted(message)
         return []
 
-    def _set(self, on: str, path: str, name: str, *, value: Any) -> None:
+    def _set(self, on: str, path: str, name: str, value: Any) -> None:
         root = rpc.ROOTS[rpc.SESSION if on.startswith(rpc.SESSION) else rpc.HOST]
         member = rpc.members(rpc.resolve(root, path)).get(name)
         if member is not None:
@@ -558,8 +631,3 @@ def _nothing_of(member: Member) -> Any:
         with contextlib.suppress(UsageError):
             return rpc.decode(member.result, empty)
     raise HostError(_AWAY, _AWAY_HINT)
-
-
-def bound_event(function: Callable[[Envelope], None], envelope: Envelope) -> Callable[[], None]:
-    """Return a call of a function with an event."""
-    return lambda: function(envelope)

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from lmtui.app.archive import decode_event
-from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, UsageError
-from lmtui.core.events import Envelope
-from lmtui.core.sessions import Extensions, Session, SessionHost, Subscriber
+from lmtui.core.sessions import Extensions, Session, SessionHost
 from lmtui.host import rpc
-from lmtui.host.link import HostLink, Open, PassingNotice, bound_event
+from lmtui.host.link import HostLink, LinkedSession, Open
 from lmtui.host.rpc import Kind, Member
 
 # -- the ports -----------------------------------------------------------------------------------------------------------
@@ -105,39 +101,18 @@ def _implemented(member: Member) -> Any:
             def call(self: RemotePort, *args: Any, **kwargs: Any) -> Any:
                 return self._link.call(self._on, self._path, member, given(args, kwargs))
 
-            return _NOTHING if member.name == "run_agents_in" else call
+            return (lambda *_: None) if member.name == "run_agents_in" else call  # agents run in the host
 
 
-def _nothing(self: RemotePort, *args: Any) -> None:
-    """Do nothing: agents run in the host."""
-
-
-_NOTHING = _nothing
-
-
-class RemoteSession:
+class RemoteSession(LinkedSession):
     """A session of the host; what is not here is asked of the host by the port (`core.sessions.Session`)."""
 
     def __init__(self, link: HostLink, session_id: str) -> None:
-        self._link, self._on = link, f"{rpc.SESSION}{session_id}"
+        super().__init__(link, session_id)
         self._remote: Session = remote_port(link, self._on, "", Session)
-        self._id = session_id
-        self._history: list[Envelope] = []
-        self._subscribers: list[Subscriber] = []
-        self.seq = 0
-        self._missed: list[Envelope] = []
-        self._held: list[Envelope] | None = None  # what comes while the missed events are read
-        self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
-        self.is_deleted = False
-        link.sessions[session_id] = self
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._remote, name)
-
-    @property
-    def id(self) -> str:
-        """Return the session's id."""
-        return self._id
 
     @property
     def changes(self) -> Any:
@@ -145,42 +120,6 @@ class RemoteSession:
         if not hasattr(self, "_has_changes"):
             self._has_changes = self._link.wait(self._link.send(self._on, "", "has_changes", {}))
         return self._remote.changes if self._has_changes else None
-
-    async def follow(self) -> None:
-        """Get every durable event so far, and each later one from now on."""
-        self._link.loop.use()
-        parts: list[Sequence[str]] = []
-        last = await asyncio.wrap_future(self._link.send(self._on, "", "follow", {"after": 0}, parts.append))
-        past = await asyncio.to_thread(lambda: [decode_event(line) for part in (*parts, last) for line in part])
-        early, self._history = self._history, past
-        self.seq = past[-1].seq if past else 0
-        for envelope in early:  # came while the past was read
-            self.publish(envelope)
-
-    def again(self) -> None:
-        """Take up the session in a host that was started again, or that the connection broke to; not on the loop."""
-        link = self._link
-        held = self._held = []
-        missed: list[Envelope] = []
-        try:
-            _ = link.wait(link.send(rpc.HOST, "", "open", {"session_id": self._id}))
-            parts: list[Sequence[str]] = []
-            last = link.wait(link.send(self._on, "", "follow", {"after": self.seq}, parts.append))
-            missed = self._missed = [decode_event(line) for part in (*parts, last) for line in part]
-        finally:
-            link.loop.soon(lambda: self._catch_up(missed, held))
-
-    def _catch_up(self, missed: Sequence[Envelope], held: list[Envelope]) -> None:
-        """Publish what was missed before what came meanwhile, unless the connection broke again.  On the loop."""
-        if self._held is not held:
-            return
-        self._held = None
-        for envelope in (*missed, *held):
-            self.publish(envelope)
-
-    def known(self) -> Sequence[Envelope]:
-        """Return the history with what was missed, which may not be told yet; from any thread."""
-        return [*self._history, *self._missed]
 
     async def wait_idle(self) -> None:
         """Wait until no turn runs and nothing is queued, over every break of the connection."""
@@ -192,54 +131,6 @@ class RemoteSession:
                 _ = await asyncio.to_thread(self._link.is_there.wait, _LOOK_S)
             else:
                 return
-
-    def history(self) -> Sequence[Envelope]:
-        """Return every durable event so far, oldest first."""
-        return self._history
-
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` with each later event; the returned function ends it."""
-        self._subscribers.append(subscriber)
-        if self._early is not None:
-            self._link.loop.soon(self._tell_early)
-
-        def leave() -> None:
-            with contextlib.suppress(ValueError):
-                self._subscribers.remove(subscriber)
-
-        return leave
-
-    def _tell_early(self) -> None:
-        early, self._early = self._early, None
-        for envelope in early or ():
-            for subscriber in tuple(self._subscribers):
-                subscriber(envelope)
-
-    def publish(self, envelope: Envelope) -> None:
-        """Give an event to who listens; one that was there already is passed over.  On the loop."""
-        if self._held is not None and not isinstance(envelope.event, PassingNotice):
-            self._held.append(envelope)
-            return
-        if self._early is not None:
-            if self._subscribers:
-                self._tell_early()
-            elif envelope.event.durable:
-                self._early.clear()
-            else:
-                self._early.append(envelope)
-        if envelope.event.durable:
-            if envelope.seq <= self.seq:
-                return
-            self.seq = envelope.seq
-            self._history.append(envelope)
-        for subscriber in tuple(self._subscribers):
-            subscriber(envelope)
-
-    def tell(self, level: events.Level, text: str) -> None:
-        """Show a line that is not part of the session; from any thread."""
-        now = self._history[-1].time if self._history else datetime.now(UTC)
-        notice = PassingNotice(level=level, text=text)
-        self._link.loop.soon(bound_event(self.publish, Envelope(self.seq, now, self._id, notice)))
 
     async def close(self) -> None:
         """Stop following the session; it keeps running in the host."""

@@ -124,12 +124,13 @@ def _concrete(hint: Any) -> Any:
     return hint
 
 
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+
+
 def _port_in(hint: Any) -> type | None:
     """Return the protocol that a type is, or may be instead of None."""
-    candidates = (
-        typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
-    )
-    return next((each for each in candidates if isinstance(each, type) and getattr(each, "_is_protocol", False)), None)
+    return next((each for each in _alternatives(hint) if isinstance(each, type) and getattr(each, "_is_protocol", False)), None)
 
 
 _OFFERED: dict[str, type] = {}
@@ -193,10 +194,7 @@ def is_function(hint: Any) -> bool:
 
 
 def _function_in(hint: Any) -> Any:
-    candidates = (
-        typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
-    )
-    return next((each for each in candidates if typing.get_origin(each) is collections.abc.Callable), None)
+    return next((each for each in _alternatives(hint) if typing.get_origin(each) is collections.abc.Callable), None)
 
 
 def function_types(hint: Any) -> tuple[Sequence[Any], Any]:
