@@ -359,7 +359,7 @@ class WorkspaceSandbox:
             )  # fmt: skip
             if last.exit_code != 0:
                 break
-        is_history = result.exit_code in (0, 1) and any(words[0] not in ("add", "restore", "rm") for _, words in commands)
+        is_history = result.exit_code in (0, 1) and any(words[0] not in ("add", "mv", "restore", "rm") for _, words in commands)
         return _with_findings(_with_note(result, _GIT_UNDO) if is_history else result, findings)
 
     async def _with_message(self, command: GitCommand) -> tuple[str, ...]:

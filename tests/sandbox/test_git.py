@@ -258,7 +258,8 @@ async def test_commands_of_git_run_in_the_folder_that_they_name(workspace: Path,
     sandbox = await open_sandbox("bubblewrap")
     sandbox.mask(1, mask_expressions(()))
     for command in (
-        "cd pkg || exit\ngit add b\ngit commit -F words", "git -C lib add . && git -C lib commit -m inner && git -C lib tag v2",
+        "git mv pkg/b pkg/c && git mv pkg/c pkg/b", "cd pkg || exit\ngit add b\ngit commit -F words",
+        "git -C lib add . && git -C lib commit -m inner && git -C lib tag v2",
         "git merge --no-ff --file=pkg/words other",
     ):  # fmt: skip
         result = await sandbox.run_command(command)

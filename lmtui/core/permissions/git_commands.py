@@ -21,6 +21,7 @@ _OPTIONS = {
     "init": "qb: quiet initial-branch=",
     "merge": "m:qvX:F: file= ff no-ff ff-only squash no-commit commit message= no-edit abort continue quit quiet stat no-stat "
     "strategy-option= allow-unrelated-histories autostash no-autostash",
+    "mv": "fknv force dry-run verbose",
     "pull": "rqv rebase no-rebase ff ff-only no-ff autostash no-autostash tags prune quiet verbose no-edit no-commit squash "
     "allow-unrelated-histories",
     "push": "ufdqvn set-upstream tags follow-tags force force-with-lease delete quiet verbose dry-run all atomic",
@@ -45,7 +46,7 @@ _READS = {
     "log": "n:0123456789 oneline decorate graph max-count=",
 }  # fmt: skip
 CONNECTS = frozenset({"fetch", "pull", "push"})
-_CHANGES_FILES = word_set("checkout cherry-pick merge pull rebase reset restore revert rm stash switch")
+_CHANGES_FILES = word_set("checkout cherry-pick merge mv pull rebase reset restore revert rm stash switch")
 _REMOTE = re.compile(r"[A-Za-z0-9_][\w.-]*")
 _GAPS = re.compile(r"\0(?:\s*(?:&&|[;\n])\s*\0)*\s*;?\s*")
 

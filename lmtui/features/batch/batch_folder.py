@@ -274,7 +274,7 @@ def new_folder(folders: Path) -> Path:
     """
     name = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
     try:
-        folders.mkdir(parents=True, exist_ok=True)
+        folders.mkdir(parents=True, exist_ok=True, mode=0o700)
         for number in range(1, 100):
             folder = folders / (name if number == 1 else f"{name}_{number}")
             try:

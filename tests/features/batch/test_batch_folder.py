@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -19,11 +20,12 @@ from lmtui.core.events import TurnEnded, TurnReason
 from lmtui.core.offers import Offers
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch import batch_runner
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.service import BatchService
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks
 from lmtui.paths import batches_dir
+from lmtui.sandbox.host_paths import make_for_owner
 from tests.sets import for_each
 
 TASKS = [BatchTask("1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix\nb.py")]
@@ -250,3 +252,8 @@ def test_a_file_that_is_no_text_or_too_large_is_refused_and_ten_thousand_tasks_a
     assert len(read_tasks(lines)[0]) == MOST_TASKS
     with pytest.raises(UsageError, match="more than 10,000 tasks"):
         read_tasks(f"{lines}\none more\nand more")
+
+
+def test_what_batches_keep_is_only_for_their_user(tmp_path: Path) -> None:
+    assert stat.S_IMODE(new_folder(tmp_path / "state/batches").parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(make_for_owner(tmp_path / "state/overlays/ID", tmp_path).stat().st_mode) == 0o700
