@@ -32,6 +32,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from lmtui.core.errors import SandboxUnavailable
+from lmtui.models.tokens import TokenCounts
 from lmtui.sandbox.bubblewrap import find_bubblewrap
 from lmtui.sandbox.guest.confinement import OLDEST_ABI, landlock_abi
 from lmtui.sandbox.images import DEFAULT_IMAGE, connect, find_socket
@@ -41,6 +42,7 @@ settings.register_profile("full", deadline=None, max_examples=200)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 _NUMBERS = count()
+_GIVES_MEMORY_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}  # what a test with a large text took
 _ROOT = Path(__file__).parents[1]
 _config: pytest.Config
 gc.disable()  # modules and tests are loaded first, and stay
@@ -96,6 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_quick:  # to look for the constants of all modules takes each worker two seconds
         vars(providers)["_get_local_constants"] = lambda: providers._local_constants
     if getattr(config.option, "numprocesses", None):
+        os.environ.update(_GIVES_MEMORY_BACK)
         _compile_once(config)
 
 
@@ -151,6 +154,13 @@ def _own_home(
     own: Path = request.getfixturevalue("tmp_path") if has_folder else tmp_path_factory.getbasetemp() / f"{next(_NUMBERS)}"
     monkeypatch.setenv("LMTUI_HOME", str(own / "home"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+
+
+@pytest.fixture(autouse=True)
+def _no_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app counts tokens as where there is no tokenizer: each worker would keep 60 MB for it."""
+    if "lmtui.app.host" in sys.modules:
+        monkeypatch.setattr("lmtui.app.host.TokenCounts", lambda: TokenCounts(lambda: None))
 
 
 @pytest.fixture(autouse=True)

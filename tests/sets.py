@@ -26,6 +26,11 @@ def depth(quick: Depth, full: Depth) -> Depth:
     return full if settings().max_examples > 25 else quick
 
 
+def encodings() -> list[str]:
+    """Return the vocabularies that prices are counted in; the second takes a minute's worth of memory for the same faults."""
+    return depth(["cl100k_base"], ["cl100k_base", "o200k_base"])
+
+
 def few(values: Iterable[Depth]) -> list[Depth]:
     """Return the first, the middle and the last of some values, and all of them where `make full` runs."""
     every = list(values)

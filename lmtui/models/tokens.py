@@ -59,7 +59,7 @@ class TokenCounts:
         self._counter = self._load() or bytes_by_four
 
 
-def count_tokens(text: str, encoding: str = "o200k_base") -> int:
+def count_tokens(text: str, encoding: str = "cl100k_base") -> int:
     """Return how many tokens a text has in an encoding; blocks while that is loaded; bytes by four without its data."""
     counter = load_counter(encoding)
     return counter(text) if counter else bytes_by_four(text)

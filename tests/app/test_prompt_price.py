@@ -13,6 +13,7 @@ from lmtui.features.skills.service import shelf_of
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.tokens import count_tokens
 from lmtui.tools.registry import ToolRegistry
+from tests.sets import encodings
 
 SERVERS = [McpServer(name, "mcp.json", ServerState.READY) for name in ("files", "time", "git", "fetch", "issues")]
 
@@ -22,7 +23,7 @@ def price(specs: tuple[ToolSpec, ...], encoding: str, text: str = "") -> int:
     return count_tokens(told, encoding) + count_tokens("\n\n".join((system_prompt(), text)).strip(), encoding)
 
 
-@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+@pytest.mark.parametrize("encoding", encodings())
 async def test_all_that_people_bring_costs_little_as_long_as_it_is_not_used(workspace: Path, encoding: str) -> None:
     registry = ToolRegistry()
     skills, _ = await shelf_of(workspace, count_tokens).told()

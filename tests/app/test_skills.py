@@ -19,6 +19,7 @@ from lmtui.models.tokens import count_tokens
 from lmtui.tools.registry import ToolRegistry
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, run, told
+from tests.sets import encodings
 
 COUNT = '''\
 import json
@@ -52,7 +53,7 @@ def results(events: list[Event]) -> list[tuple[str, bool]]:
     return [(event.result, event.ok) for event in events if isinstance(event, ToolCallFinished)]
 
 
-@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+@pytest.mark.parametrize("encoding", encodings())
 async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace: Path, encoding: str) -> None:
     shelf = shelf_of(workspace, count_tokens)
     skills, (text, _) = await shelf.found(), await shelf.told()

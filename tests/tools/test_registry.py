@@ -18,13 +18,13 @@ from lmtui.models.tokens import count_tokens, counter_name
 from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, child_tools
 from lmtui.tools.tool import Tool
-from tests.sets import for_each
+from tests.sets import encodings, for_each
 
 REGISTRY = ToolRegistry("/home/me/project")
 
 
 @for_each(("tools", "most"), [("full", 2000), ("lean", 700), ("long", 1000)])
-@for_each("encoding", ["o200k_base", "cl100k_base"])
+@for_each("encoding", encodings())
 def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encoding: str) -> None:
     specs = REGISTRY.specs(ToolSet(tools), sees=True)
     text = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)

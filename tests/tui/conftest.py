@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 from textual._compositor import Compositor
@@ -12,6 +14,7 @@ from tests.tui.one_app import Cases
 from tests.tui.quiet import draw_only_whole_frames, let_apps_go, parse_once, run_counted, wait_for_idle
 
 TESTS_BETWEEN = 25
+WITHOUT_SETTING_ASIDE = SimpleNamespace(**{**vars(gc), "freeze": int, "unfreeze": int})
 _TESTS = count(1)
 
 
@@ -57,6 +60,8 @@ def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _apps_of_other_tests_go() -> None:
+def _apps_of_other_tests_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app sets aside for good what it is made of, which one of many must not."""
+    monkeypatch.setattr("lmtui.tui.gc_policy.gc", WITHOUT_SETTING_ASIDE)
     if next(_TESTS) % TESTS_BETWEEN == 0:
         let_apps_go()

@@ -66,12 +66,8 @@ def parse_once(sheet: Stylesheet, css: str, read_from: CSSLocation, *options: An
 
 
 def let_apps_go() -> None:
-    """Give the memory of apps that are over back: each sets aside for good what it is made of (`tui/gc_policy.py`).
-
-    Textual's cache of colors has the widget in its key, and with it all that the widget drew.
-    """
+    """Give the memory of apps that are over back: Textual's cache of colors has the widget in its key, and all that it drew."""
     vars(StylesCache)["get_inner_outer"].cache_clear()
-    gc.unfreeze()
     gc.collect()
     gc.freeze()
 

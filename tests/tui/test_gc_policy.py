@@ -17,6 +17,7 @@ YOUNG, COUNT_EVERY, ENOUGH = 500, 10, 5_000
 @pytest.fixture(autouse=True)
 def usual_collection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = gc.get_threshold()
+    monkeypatch.setattr(gc_policy, "gc", gc)
     for name, small in (("YOUNG", YOUNG), ("COUNT_EVERY", COUNT_EVERY), ("ENOUGH", ENOUGH)):
         monkeypatch.setattr(gc_policy, name, small)
     yield
