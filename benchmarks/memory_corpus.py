@@ -7,7 +7,7 @@ begins with one of the texts given: a path, or the text of a note or a session.
 from __future__ import annotations
 
 HELD_OUT_NAMES = {
-    "WorkspaceChecks.run": "lmtui/core/check_values.py",
+    "WorkspaceChecks.run": "lmtui/core/verification.py",
     "EngineSession.is_running": "lmtui/engine/session.py",
     "Attempts._known": "lmtui/app/attempts.py",
     "RunArguments.line": "lmtui/tools/shell.py",
@@ -62,7 +62,7 @@ TUNING_NAMES = {
     "tokens_text": "lmtui/tui/wording.py",
     "DraftController.changed": "lmtui/tui/controllers/send_controller.py",
     "SandboxBackground._entry": "lmtui/sandbox/background.py",
-    "NoChecks.meets": "lmtui/core/check_values.py",
+    "NoChecks.meets": "lmtui/core/verification.py",
     "AttemptsScreen._use_one": "lmtui/features/attempts/screens.py",
     "SessionWork.apply": "lmtui/tui/session_state.py",
     "Background._spawn": "lmtui/engine/turn_runner.py",
@@ -348,7 +348,7 @@ HELD_OUT_PARAPHRASES = {
         "lmtui/tui/widgets/prompt.py",
         "docs/keys.md",
     ),
-    "which unit test command does a project have": ("lmtui/features/checks/", "docs/checks.md", "lmtui/core/check_values.py"),
+    "which unit test command does a project have": ("lmtui/features/checks/", "docs/checks.md", "lmtui/core/verification.py"),
     "what must I do before committing": ("Run the tests with make check", "CONTRIBUTING.md", "AGENTS.md"),
     "orthography of the manuals": ("The user wants British spelling",),
     "when may we ship to production": ("Deployments go through",),

@@ -384,7 +384,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _check_attempts(arguments)
     goal = getattr(arguments, "goal", None) or ""
     if goal:
-        from lmtui.core.check_values import check_goal
+        from lmtui.core.verification import check_goal
 
         check_goal(goal)
     text, piped = _task_and_input(arguments.task, goal)

@@ -312,10 +312,10 @@ def convert(name: str, value: Any, source: str) -> Any:
         if name == "roles":
             _check_words(parse_roles, converted, source)
         elif name in ("budget", "check_profiles", "profiles", "url", "web_search") and converted:
-            from lmtui.core import budgets, check_values, connection_profiles, hosts  # noqa: PLC0415  (few set one, and every start is timed)
+            from lmtui.core import budgets, connection_profiles, hosts, verification  # noqa: PLC0415  (few set one, and every start is timed)
 
             parsers = {
-                "budget": budgets.whole_budget, "check_profiles": check_values.parse_profiles, "url": hosts.base_url,
+                "budget": budgets.whole_budget, "check_profiles": verification.parse_profiles, "url": hosts.base_url,
                 "profiles": connection_profiles.parse_connections, "web_search": hosts.parse_search_backend,
             }  # fmt: skip
             _check_words(parsers[name], converted, source if name.endswith("profiles") else f"{name}, {source}")

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.check_values import Checks
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.hosts import HostApproval
@@ -62,6 +61,8 @@ from lmtui.engine.agent import TurnPoints
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.engine.subagent_runs import TeamParts
+from lmtui.features.checks.fixing import FixingLadder
+from lmtui.features.checks.turn_checks import TurnChecks
 from lmtui.features.skills.values import Skills
 from lmtui.models.request_encoding import RequestWriter
 from lmtui.tools.registry import ToolRegistry
@@ -524,10 +525,13 @@ class Rig:
         guide: PromptSource | None = None,
         points: TurnPoints | None = None,
         skills: Any = None,
-        checks: Checks | None = None,
+        checks: FixingLadder | None = None,
         memory: Any = None,
     ) -> None:
         clock = self.clock = Ticking()
+        points = points or TurnPoints()
+        if checks is not None:
+            TurnChecks(checks).register(points)
         notes = memory and Notes(memory.recall)
         self.provider = provider
         self.sandbox = sandbox or FakeSandbox()
@@ -559,8 +563,8 @@ class Rig:
                 asks_for_summaries=asks_for_summaries,
                 has_spare_slot=has_spare_slot,
             ),
-            points=points or TurnPoints(),
-            features=offers({PromptSource: guide, Skills: skills, Checks: checks, Notes: notes}),
+            points=points,
+            features=offers({PromptSource: guide, Skills: skills, Notes: notes}),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

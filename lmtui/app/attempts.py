@@ -19,7 +19,6 @@ from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.check_values import CheckOutcome, CheckRan
 from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import KeptChanges, Policy
@@ -27,6 +26,7 @@ from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.subagents import SessionAgentRunner
+from lmtui.core.verification import CheckOutcome, CheckRan
 from lmtui.core.workspace import CommandEffect, EffectPart, EffectReview
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession

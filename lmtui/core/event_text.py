@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed
 from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
-from lmtui.core.check_values import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Event, OverlayChanged, TurnEnded
 from lmtui.core.messages import ToolCallFormat
@@ -91,8 +90,6 @@ def model_words(event: Event) -> str:
             first = sanitize_line(text.strip().partition("\n")[0])
             sentence = found[0] if (found := _SENTENCE.match(first)) else first.rstrip(" :")
             return f"lmtui told the model: {sentence[:_MAX_CHARS]}{'…' if len(sentence) > _MAX_CHARS else ''}"
-        case CheckRan() | GoalChanged() | ReviewWritten():
-            return verification_words(event)
         case PromptPartsRead(guidance=guidance):
             return parts_words(guidance)
         case LoopSuspected(what=what, is_over=is_over):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lmtui.core.budgets import Budgets
-from lmtui.core.check_values import Goals
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.offers import Offered
@@ -20,6 +19,7 @@ from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_netw
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.servers import ModelServers
 from lmtui.core.trust import Trust
+from lmtui.core.verification import Goals
 from lmtui.core.window import WindowUse
 from lmtui.core.workspace import BackgroundCommands, Changes, EffectReview, Files, kept_text
 

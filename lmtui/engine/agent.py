@@ -15,7 +15,6 @@ from typing import Any
 
 from lmtui.core import events
 from lmtui.core.agent_events import Wait
-from lmtui.core.check_values import VerificationTracker
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
 from lmtui.core.messages import Priority, Role, ToolCall, ToolCallFormat, ToolSet, ToolSpec
@@ -41,6 +40,7 @@ from lmtui.core.servers import ModelLoader
 from lmtui.core.sessions import Subscriber
 from lmtui.core.subagents import Children, Report
 from lmtui.core.tool_scopes import SkillTracker
+from lmtui.core.verification import VerificationTracker
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import ContextBudget
@@ -302,18 +302,22 @@ class CallReview:
 class TurnPoints:
     """What features have called in the turns of a session, by point.
 
-    `before_message` gets the user's words, and returns what the model is told with them, or raises `PromptHeld`.  `turn_end`
-    gets the last answer, and returns in words for the model why the turn may not end yet.  `before_request` may remind the
-    model of something.  Before a compaction, its trigger and what matters most are told.
+    `before_message` gets the user's words, and returns what the model is told with them, or raises `PromptHeld`.  `before_work`
+    is called behind them, and returns why the turn ends at once, if it does.  `before_request` may remind the model of
+    something.  `turn_end` gets the last answer and what it leaves open, and returns why the turn may not end yet, in words for
+    the model, and what it leaves open, for the user.  Before a compaction, its trigger and what matters most are told.
     """
 
     before_turn: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     before_message: list[Callable[[Agent, str], Awaitable[str]]] = field(default_factory=list)
+    before_work: list[Callable[[Agent], Awaitable[str]]] = field(default_factory=list)
     before_request: list[Callable[[Agent], None]] = field(default_factory=list)
     before_call: list[Callable[[Agent, ToolCall, PreparedCall], Awaitable[CallReview]]] = field(default_factory=list)
     after_call: list[Callable[[Agent, ToolCall, PreparedCall, ToolResult], Awaitable[ToolResult]]] = field(default_factory=list)
     before_compaction: list[Callable[[Agent, str, str], Awaitable[None]]] = field(default_factory=list)
-    turn_end: list[Callable[[Agent, str], Awaitable[str]]] = field(default_factory=list)
+    after_step: list[Callable[[Agent], Awaitable[None]]] = field(default_factory=list)
+    turn_end: list[Callable[[Agent, str, str], Awaitable[tuple[str, str]]]] = field(default_factory=list)
+    after_turn: list[Callable[[Agent, events.TurnReason], None]] = field(default_factory=list)
 
 
 _EVERYTHING = ("*", "**")
@@ -395,32 +399,6 @@ class ModelAccess:
 
 
 @dataclass(slots=True)
-class CheckProgress:
-    """How far the checks of a turn are.
-
-    `checked` is the number of the last change that was checked after its step, `red_told` the failure that the model was told
-    last, `red_state` the change and the failure of the last end that was held up, after `red_rounds` attempts; `stuck` of them
-    in a row said the same, `same_name` failed at the same place.  `reviews` is how often a model reviewed the turn, `reviewed`
-    the last change that was looked at; findings held it up `held_rounds` times, and `left` says what is still to be repaired.
-    `goal_told` is the goal that the model was told of at the beginning; `is_told_off`: and that it is paused or dropped by now.
-    """
-
-    checked: int = 0
-    red_told: str = ""
-    red_state: tuple[int, str] = (-1, "")
-    red_rounds: int = 0
-    stuck: int = 0
-    same_name: int = 0
-    is_told_unchecked: bool = False
-    reviews: int = 0
-    reviewed: int = -1
-    held_rounds: int = 0
-    left: str = ""
-    goal_told: str = ""
-    is_told_off: bool = False
-
-
-@dataclass(slots=True)
 class TurnState:
     """What an agent keeps while one turn runs.
 
@@ -436,7 +414,6 @@ class TurnState:
     wanted_wait: Wait | None = None
     refused_waits: int = 0
     open_work_told: int | None = None
-    checking: CheckProgress = field(default_factory=CheckProgress)
     ended_by: str = ""
     held: int = 0
 

@@ -1,24 +1,18 @@
-"""Findings in a turn's changes: by the validators, which need no model, then by the model of the role `reviewer`.
-
-The gate decides which of them block the end of the turn.
-"""
+"""What the models of roles are asked outside the conversation: among them the reviewer, for findings in a change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from lmtui.core.check_values import CheckRunner, Checks, Finding, Gate, ReviewWritten, Severity, bounded
-from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
 from lmtui.core.messages import Message, ModelRequest, Priority, Role, SchemaRequest
-from lmtui.core.roles import ModelRole, RoleModel
-from lmtui.core.workspace import FileChange
+from lmtui.core.roles import ModelRole
+from lmtui.core.verification import Finding, Gate, ReviewWritten, Severity
 from lmtui.engine.accounting import answer_outside
 from lmtui.engine.agent import Agent
 from lmtui.engine.model_roles import for_role, role_request
 
-MOST_ROUNDS = 2
 _MOST_ATTEMPTS = 3
 _MOST_DIFF_CHARS = 24_000
 _MOST_FINDINGS = 20
@@ -33,41 +27,6 @@ _SYSTEM = (
 )
 _IS_CUT = "[The diff is cut here. The rest exists, but is not shown.]"
 _AGAIN = "That was not the requested JSON. Answer again with the JSON only."
-_TOLD = "{who} found this in your change:\n{findings}\nFix what is valid, then say what you did."
-
-
-async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]:
-    """Look for problems in the turn's changes; return what the model is told, else what the user is told.
-
-    The reviewer is asked only if the validators block nothing.  What blocks and is not followed by a change is unfinished work.
-    """
-    checks, tracker, turn = agent.services.features.get(Checks), agent.state.verification, agent.turn.checking
-    if checks is None or turn.reviewed == tracker.version or not tracker.touched:
-        return "", turn.left
-    turn.reviewed = tracker.version
-    found = tuple(await checks.findings(runner, tuple(tracker.touched), agent.conversation.last_task))
-    blocking = [each for each in found if checks.policy.gate.blocks(each)]
-    if found:
-        agent.emit(ReviewWritten(agent=agent.id, findings=found, is_rejected=bool(blocking), by="validators"))
-    who = "lmtui" if blocking else "A reviewer"
-    blocking = blocking or await _review(agent)
-    turn.left = f"not finished: {blocking[0]}" if blocking else ""
-    if not blocking or turn.held_rounds >= MOST_ROUNDS:
-        return "", turn.left
-    turn.held_rounds += 1
-    return _TOLD.format(who=who, findings=bounded([str(each) for each in blocking])), ""
-
-
-async def _review(agent: Agent) -> list[Finding]:
-    """Have the turn's changes reviewed, twice at most; return the findings that block it."""
-    policy, named = agent.services.features[Checks].policy, agent.model.roles.get(ModelRole.REVIEWER, RoleModel()).model
-    if not named or agent.turn.checking.reviews >= MOST_ROUNDS:
-        return []
-    diff = await _diff(agent)
-    if not diff:
-        return []
-    agent.turn.checking.reviews += 1
-    return blocking_findings(await _written(agent, agent.conversation.last_task, diff), policy.gate)
 
 
 def blocking_findings(written: ReviewWritten, gate: Gate) -> list[Finding]:
@@ -118,19 +77,6 @@ class RoleRequests:
     async def review(self, task: str, diff: str) -> ReviewWritten:
         """Have the reviewer look at a change; only the beginning of a long one is shown to it."""
         return await _written(self._agent, task, _cut(diff))
-
-
-async def _diff(agent: Agent) -> str:
-    """Return the difference between the state before the turn's first change and now."""
-    base, checkpoints = agent.state.verification.base, agent.services.checkpoints
-    if not base or checkpoints is None:
-        return ""
-    try:
-        now = await checkpoints.snapshot()
-        changes: Sequence[FileChange] = await checkpoints.changes(base, now.id, is_now=True)
-    except SandboxError:
-        return ""
-    return _cut("\n".join(change.diff or f"{change.kind} {change.path}" for change in changes))
 
 
 def _cut(diff: str) -> str:

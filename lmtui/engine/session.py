@@ -30,17 +30,18 @@ from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor, pluralize
 from lmtui.core.servers import BY_HAND, LEARNED, ModelLoader, Profiles
 from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Subscriber, Waiting
+from lmtui.core.verification import GoalChanged, GoalState
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands, Changes
 from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse, TurnPoints
 from lmtui.engine.approvals import Approvals
+from lmtui.engine.call_permissions import mask_files
 from lmtui.engine.context import RECALLED, Conversation, ModelSettings
 from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
 from lmtui.engine.entries import Entry
 from lmtui.engine.file_changes import SessionChanges
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.engine.outside_calls import OutsideCalls
-from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again
 from lmtui.engine.review import RoleRequests
@@ -51,7 +52,6 @@ from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.engine.trial import SessionTrial
 from lmtui.engine.try_mode import SessionWorkspace
 from lmtui.engine.turn_runner import Background, InputQueue, TurnRunner
-from lmtui.engine.verification import SessionGoals
 
 _SET_BY_USER = "you set it"
 
@@ -81,6 +81,36 @@ class ToolCallControls:
         model.keep(call_form=None, source=LEARNED, note="")
         change = model.calling.let_go(model.served)
         self._emit(CallFormChanged(agent=self._agent.id, form=str(change.form), why=change.why, lets_go=True))
+
+
+class SessionGoals:
+    """Implements `core.verification.Goals` for a session.
+
+    Args:
+        agent: the root agent.
+        emit: takes the events by which goals change; must not raise.
+    """
+
+    def __init__(self, agent: Agent, emit: Callable[[events.Event], None]) -> None:
+        self._agent, self._emit = agent, emit
+
+    def listed(self) -> Sequence[tuple[str, GoalState]]:
+        return self._agent.state.verification.goals
+
+    def set(self, command: str) -> None:
+        self._emit(GoalChanged(command=command))
+
+    def pause(self) -> None:
+        if goal := self._agent.state.verification.goal:
+            self._emit(GoalChanged(command=goal, state=GoalState.PAUSED))
+
+    def resume(self) -> None:
+        paused = [command for command, state in self.listed() if state is GoalState.PAUSED]
+        if paused:
+            self._emit(GoalChanged(command=paused[0]))
+
+    def clear(self) -> None:
+        self._emit(GoalChanged(command=""))
 
 
 _SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS = "system prompt", "tools", "you", "pictures", "answers", "tool calls"

@@ -429,6 +429,30 @@ class StopPolicy:
         return is_plan or bool(self._asks_work and _PASSIVE_PLANS.search(text))
 
 
+async def may_end(agent: Agent, text: str) -> tuple[bool, str]:
+    """Tell whether a turn may end with this answer, and what it leaves open; else the model is reminded of that."""
+    nudge, error = await check_end(agent, text)
+    for each in agent.services.points.turn_end:
+        if nudge:
+            break
+        nudge, left = await each(agent, text, error)
+        error = error or left
+    if nudge:
+        agent.remind(nudge)
+    return not nudge, error
+
+
+async def may_report(agent: Agent, summary: str) -> bool:
+    """Tell whether a sub-agent's report ends its work; a feature may want more of it."""
+    for each in agent.services.points.turn_end:
+        nudge, _ = await each(agent, summary, "")
+        if nudge:
+            agent.turn.report = None
+            agent.remind(nudge)
+            return False
+    return True
+
+
 def _looped(loop: Loop) -> Stop:
     return Stop(TurnReason.LIMIT, _LOOP.format(what=loop.what))
 

@@ -23,10 +23,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from lmtui.core.check_values import CheckOutcome, CheckRan, Rung, bounded
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox, ToolResult
 from lmtui.core.sanitize import sanitize_line
+from lmtui.core.verification import CheckOutcome, CheckRan, Rung, bounded
 from lmtui.parser_process import TooComplex, parsed
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from lmtui.core.check_values import Rung
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError, ToolError
 from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import ImageRef, ToolCall, ToolCallFormat
@@ -23,13 +22,10 @@ from lmtui.core.permissions.rules import Access, Decision, FileEffect, Verdict, 
 from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, ToolResult
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
+from lmtui.core.verification import Rung
 from lmtui.engine import trial
 from lmtui.engine.agent import Agent, CallReview
-from lmtui.engine.context_budget import truncate_result
-from lmtui.engine.entries import check_copied
-from lmtui.engine.file_changes import CHANGERS, record_changes, snapshot_before, to_the_end
-from lmtui.engine.loop_detection import TOO_MANY_CALLS
-from lmtui.engine.permission_check import (
+from lmtui.engine.call_permissions import (
     CommandNetworkApproval,
     PendingCall,
     ask,
@@ -43,6 +39,10 @@ from lmtui.engine.permission_check import (
     may_try,
     sandbox_for,
 )
+from lmtui.engine.context_budget import truncate_result
+from lmtui.engine.entries import check_copied
+from lmtui.engine.file_changes import CHANGERS, record_changes, snapshot_before, to_the_end
+from lmtui.engine.loop_detection import TOO_MANY_CALLS
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
 
 _log = logging.getLogger(__name__)

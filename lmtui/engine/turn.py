@@ -25,12 +25,13 @@ from lmtui.engine.stop_policy import (
     detect_loop,
     judge_wait,
     limit_reached,
+    may_end,
+    may_report,
     tell_what_is_left,
 )
 from lmtui.engine.tool_runner import run_calls
 from lmtui.engine.turn_outcome import reason_of, without_token
 from lmtui.engine.user_input import add_user_message, held_words, take_steering
-from lmtui.engine.verification import begin_goal, check_step, may_end, may_report, pause_goal, tell_goal
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
 
@@ -61,7 +62,8 @@ async def run_turn(agent: Agent, user_input: UserInput, turn_id: str) -> None:
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
             close_turn(agent, result.reason)
-            pause_goal(agent, result.reason)
+            for each in agent.services.points.after_turn:
+                each(agent, result.reason)
             agent.end_turn(
                 result.reason,
                 started,
@@ -80,7 +82,7 @@ async def _begin(agent: Agent, user_input: UserInput, turn_id: str) -> str:
     for each in agent.services.points.before_turn:
         await each()
     await add_user_message(agent, user_input)
-    return await begin_goal(agent)
+    return next(filter(None, [await each(agent) for each in agent.services.points.before_work]), "")
 
 
 async def work(agent: Agent, result: TurnResult, begin: Callable[[], Awaitable[str | None]]) -> None:
@@ -122,13 +124,11 @@ async def _steps(agent: Agent, result: TurnResult) -> None:
             result.end(TurnReason.LIMIT, limit)
             return
         tell_what_is_left(agent)
-        tell_goal(agent)
         await take_steering(agent)
         tell_plan_mode(agent)
         completion = await request_completion(agent)
         _count(result, completion, iteration)
-        await run_calls(agent, completion.message.tool_calls)
-        await check_step(agent)
+        await _run_step(agent, completion)
         if agent.turn.ended_by:
             result.end(TurnReason.BLOCKED, agent.turn.ended_by)
             return
@@ -155,6 +155,12 @@ async def _steps(agent: Agent, result: TurnResult) -> None:
                     agent.notify(note)
                 if not await take_steering(agent) and await _has_ended(agent, result):
                     return
+
+
+async def _run_step(agent: Agent, completion: Completion) -> None:
+    await run_calls(agent, completion.message.tool_calls)
+    for each in agent.services.points.after_step:
+        await each(agent)
 
 
 async def _has_ended(agent: Agent, result: TurnResult) -> bool:

@@ -21,10 +21,10 @@ from lmtui.core.task_state import files_in, without_files
 from lmtui.core.tool_scopes import SkillUsed
 from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.engine.agent import Agent, PromptHeld
+from lmtui.engine.call_permissions import context_of, decide, is_answered_by_typing
 from lmtui.engine.context_fit import compact_now, settle_tools
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.model_roles import override_model
-from lmtui.engine.permission_check import context_of, decide, is_answered_by_typing
 from lmtui.engine.stop_policy import asks_to_compute, asks_to_count, is_about_files
 from lmtui.engine.tool_runner import run_call
 

@@ -9,11 +9,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from lmtui.core.check_values import CheckOutcome, Rung
 from lmtui.core.events import TurnEnded, Verified
 from lmtui.core.remote_marks import kept_back, mirrored, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import SessionAgentRunner
+from lmtui.core.verification import CheckOutcome, Rung
 from lmtui.core.workspace import CommandEffect, EffectReview
 
 MOST_ATTEMPTS = 16

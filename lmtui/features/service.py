@@ -15,7 +15,6 @@ from typing import Any, Protocol
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.check_values import CheckRan
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import KeptChanges, Policy, TokenCounter, Toolbox
@@ -24,6 +23,7 @@ from lmtui.core.servers import PoolRow, ServerFound
 from lmtui.core.sessions import Extensions
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust
+from lmtui.core.verification import CheckRan
 from lmtui.core.workspace import EffectReview
 from lmtui.engine.agent import TurnPoints
 from lmtui.engine.session import EngineSession

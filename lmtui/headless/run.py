@@ -26,7 +26,6 @@ from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
-from lmtui.core.check_values import GoalChanged, GoalState
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words, saved_patch
 from lmtui.core.messages import Image
@@ -37,6 +36,7 @@ from lmtui.core.prompt_text import AS_WORDS, slash_call
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import AnswerForm, Session, SessionHost
 from lmtui.core.times import LocalZone, moment_text
+from lmtui.core.verification import GoalChanged, GoalState
 from lmtui.headless.inputs import joined, write_answer
 
 EXIT_NEEDS_APPROVAL, EXIT_INTERRUPTED = 3, 130

@@ -10,7 +10,6 @@ from enum import StrEnum
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged, PlanDecided, PlanProposed, WaitSet
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.check_values import CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
 from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, WaitingChanged, WaitingTask, step_id
 from lmtui.core.messages import Role
 from lmtui.core.model_events import ModelLoaded, ModelLoading, VisionChanged
@@ -18,6 +17,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
 from lmtui.core.sanitize import last_words, sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
+from lmtui.core.verification import CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
 
 _STATES = {"done": "done", "partial": "partial", "limit": "partial", "unfinished": "partial"}

@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallFinished
 from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
-from lmtui.engine.permission_check import CommandNetworkApproval
+from lmtui.engine.call_permissions import CommandNetworkApproval
 from tests.engine.seen import finished, question, ran, reply, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

@@ -10,8 +10,8 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.check_values import CheckOutcome, CheckRan, Rung
 from lmtui.core.events import TurnReason
+from lmtui.core.verification import CheckOutcome, CheckRan, Rung
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.syntax import MOST_FILES, unparsed
 from tests.engine.seen import call, ending, nudges, ran, results, seen, shell

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.check_values import WorkspaceChecks
 from lmtui.core.folders import KnownProject, Projects
 from lmtui.core.prompt_parts import PromptParts, PromptSource
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sessions import SessionSearch
 from lmtui.core.tool_servers import Ask, Reach, Resource, ToolServers, ask_nobody
+from lmtui.core.verification import WorkspaceChecks
 from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.batch.values import WorkspaceBatches
 from lmtui.features.jobs.values import Jobs

@@ -12,7 +12,6 @@ from typing import Any
 
 from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
-from lmtui.core.check_values import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.messages import Image, Role, ToolCall, Usage
@@ -20,6 +19,7 @@ from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import AgentRunner, Answer, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
+from lmtui.core.verification import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.workspace import Changes, EffectPart, FileChange, FileChangeKind
 from tests.fakes import FakeBackground
 from tests.tui.fake_archive import FakeArchive

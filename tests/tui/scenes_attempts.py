@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from lmtui.core.check_values import CheckOutcome, Rung
 from lmtui.core.events import TurnEnded, TurnReason
+from lmtui.core.verification import CheckOutcome, Rung
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.features.attempt_values import Attempt, AttemptState
 from tests.tui.driving import Driver

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lmtui.core import events
-from lmtui.core.check_values import CheckOutcome, CheckRan, Rung
 from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
+from lmtui.core.verification import CheckOutcome, CheckRan, Rung
 from lmtui.features.hooks.values import HookRan
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.driving import Driver

@@ -3,9 +3,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lmtui.core import events
-from lmtui.core.check_values import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.model_events import ModelLoaded, ModelLoading
+from lmtui.core.verification import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text

@@ -14,9 +14,9 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.check_values import CheckOutcome, Rung
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.verification import CheckOutcome, Rung
 from lmtui.core.workspace import EffectReview
 from lmtui.features.attempt_values import Attempt, AttemptState, WorkspaceAttempts, reason
 from lmtui.features.attempts.commands import DISCARD, SCOPE

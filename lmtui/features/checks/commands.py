@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import AskYes, Begin, Command, CommandContext, Output, Result, Scope
-from lmtui.core.check_values import (
+from lmtui.core.errors import UsageError
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sessions import Session
+from lmtui.core.verification import (
     CheckEvent,
     CheckOutcome,
     CheckRan,
@@ -15,11 +18,7 @@ from lmtui.core.check_values import (
     Rung,
     WorkspaceChecks,
     check_goal,
-    check_words,
 )
-from lmtui.core.errors import UsageError
-from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import Session
 
 _SIGNS = {CheckOutcome.PASSED: "✓", CheckOutcome.FAILED: "✗"}
 _HOW = "/goal COMMAND works until it exits with 0; /goal pause, resume, clear"
@@ -36,7 +35,7 @@ def check_lines(checks: Iterable[CheckRan]) -> list[str]:
     """Return what came of checks, each failure with its lines."""
     lines: list[str] = []
     for check in checks:
-        lines.append(f"{_SIGNS.get(check.outcome, '!')} {check_words(check)}")
+        lines.append(f"{_SIGNS.get(check.outcome, '!')} {check.words}")
         lines += [f"    {line}" for line in check.text.splitlines()[1:]]
     return lines
 

@@ -13,10 +13,11 @@ import textwrap
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lmtui.core.check_values import Ask, CheckRunner, DefinitionEdit, Finding, Gate
+from lmtui.core.verification import Finding, Gate
 from lmtui.engine.syntax import python_tree
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, is_test, trial_command
 from lmtui.features.checks.validators import validate
+from lmtui.features.checks.values import Ask, CheckRunner, DefinitionEdit
 
 MOST_DRAWS = 16
 _MOST_FILES = 150
@@ -167,11 +168,11 @@ def draft_of(answer: str, candidate: Candidate) -> str:
 
 
 class FixingLadder(Ladder):
-    """The ladder, with what needs no command, and the way up; implements `core.check_values.Checks`."""
+    """The ladder, with what needs no command, and the way up."""
 
     async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
         """Return what the validators find in what was added."""
-        return await validate(runner, changed, task) if self.is_on and self.policy.gate is not Gate.OFF else ()
+        return await validate(runner, changed, task) if self.is_on and self.gate is not Gate.OFF else ()
 
     async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
         command, ended = self.last

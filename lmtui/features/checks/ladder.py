@@ -15,19 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lmtui.core.check_values import (
-    LATE,
-    MOST_LINES,
-    CheckOutcome,
-    CheckPolicy,
-    CheckRan,
-    CheckRunner,
-    CommandEnded,
-    ProjectCheck,
-    Rung,
-    bounded,
-    wants_to_write,
-)
+from lmtui.core.verification import LATE, MOST_LINES, CheckOutcome, CheckRan, Gate, ProjectCheck, Rung, bounded
+from lmtui.features.checks.values import CheckRunner, CommandEnded, wants_to_write
 from lmtui.parser_process import read_toml
 
 _PYTHON = "python3"
@@ -270,7 +259,7 @@ _NO_PROGRAM = re.compile(
 
 @dataclass(slots=True)
 class Ladder:
-    """The checks of one workspace; `fixing.FixingLadder` makes of it a `core.check_values.Checks`.
+    """The checks of one workspace; `fixing.FixingLadder` adds what needs no command.
 
     Args:
         is_on: False: nothing is run.
@@ -278,7 +267,7 @@ class Ladder:
         lint: the same for the linter; `{files}` in it is replaced by the changed files.
         source: where those come from.
         limit_s: the time of one check.
-        policy: what findings do to a turn.
+        gate: which findings block a turn.
 
     `seconds` is how long each command took at last, or more than its limit: what is known to take longer is not begun.
     `last` is how the goal ended that was run last.
@@ -289,7 +278,7 @@ class Ladder:
     lint: str = ""
     source: str = "settings"
     limit_s: int = 180
-    policy: CheckPolicy = field(default_factory=CheckPolicy)
+    gate: Gate = Gate.OFF
     seconds: dict[str, float] = field(default_factory=dict)
     last: tuple[str, CommandEnded] = ("", CommandEnded())
 

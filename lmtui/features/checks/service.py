@@ -7,23 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from lmtui.config import Config, load_config
-from lmtui.core.check_values import (
-    CheckEvent,
-    CheckOutcome,
-    CheckPolicy,
-    CheckRan,
-    Checks,
-    CheckStarted,
-    CommandEnded,
-    Gate,
-    ProjectCheck,
-    Rung,
-    WorkspaceChecks,
-    bounded,
-    parse_profiles,
-    wants_to_write,
-)
+from lmtui.config import load_config
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Level, Notice, TurnStarted
 from lmtui.core.offers import Offers
@@ -31,12 +15,25 @@ from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import SETTINGS, Access, Mode, Rule, Verdict, exact_rule
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.verification import (
+    CheckEvent,
+    CheckOutcome,
+    CheckRan,
+    CheckStarted,
+    Gate,
+    ProjectCheck,
+    Rung,
+    WorkspaceChecks,
+    bounded,
+    parse_profiles,
+)
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import parse_check, unparsed
-from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
+from lmtui.features.checks.turn_checks import TurnChecks, WorkspaceReader
 from lmtui.features.checks.validators import validate
+from lmtui.features.checks.values import CommandEnded, wants_to_write
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -53,7 +50,7 @@ _NO_OVERLAY = (
 
 
 class WorkspaceCheckRunner(WorkspaceReader):
-    """Implements `core.check_values.CheckRunner` without an agent: nothing that a command writes is kept.
+    """Implements `CheckRunner` without an agent: nothing that a command writes is kept.
 
     Args:
         sandbox: of the workspace.
@@ -150,7 +147,7 @@ def _joined(commands: Mapping[str, str]) -> str:
 
 
 class ChecksService(WorkspaceFeature):
-    """Implements `core.check_values.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
+    """Implements `core.verification.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
 
     works_apart = True
 
@@ -166,8 +163,8 @@ class ChecksService(WorkspaceFeature):
         """Give a session its checks."""
         del sandbox
         self._given.append(self.ladder())
-        self._given[-1].policy = self.policy(session.config)
-        session.features.add(Checks, self._given[-1])
+        self._given[-1].gate = Gate(session.config.gate)
+        TurnChecks(self._given[-1]).register(session.points)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Set the goal of a new session."""
@@ -191,13 +188,9 @@ class ChecksService(WorkspaceFeature):
             lint=commands.get("lint", ""),
             source=f"profile {name}" if commands else "settings",
             limit_s=config.check_timeout_s,
-            policy=self.policy(config),
+            gate=Gate(config.gate),
             seconds=self._seconds,
         )
-
-    def policy(self, config: Config) -> CheckPolicy:
-        """Return what findings do to a turn, as settings have it."""
-        return CheckPolicy(Gate(config.gate))
 
     def _profile(self) -> tuple[str, Mapping[str, str]]:
         """Return the name of the profile in use and its commands; none where it is not there."""
@@ -280,6 +273,6 @@ async def _check_changes(ladder: FixingLadder, runner: WorkspaceCheckRunner) -> 
     await ladder.after_step(runner, changed)
     _ = await ladder.at_end(runner, changed, frozenset(check.command for check in runner.told if check.outcome.is_green))
     if found := await validate(runner, changed):
-        outcome = CheckOutcome.FAILED if any(map(ladder.policy.gate.blocks, found)) else CheckOutcome.PASSED
+        outcome = CheckOutcome.FAILED if any(map(ladder.gate.blocks, found)) else CheckOutcome.PASSED
         lines = bounded([pluralize(len(found), "finding"), *map(str, found)])
         runner.tell(CheckRan(rung=Rung.LINT, outcome=outcome, command="validators", source="lmtui", text=lines))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from lmtui.command_line import Parser, add_common, make_parser, say
-from lmtui.core.check_values import CheckEvent, CheckOutcome, CheckRan, ProjectCheck
 from lmtui.core.offers import Offers
+from lmtui.core.verification import CheckEvent, CheckOutcome, CheckRan, ProjectCheck
 from lmtui.features.checks.commands import check_lines, command_lines, lacks_suite, started_line
 from lmtui.features.checks.service import ChecksService
 from lmtui.features.service import CommandCall

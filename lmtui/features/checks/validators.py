@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import Any
 
-from lmtui.core.check_values import CheckRunner, Finding, Severity
+from lmtui.core.verification import Finding, Severity
 from lmtui.engine.syntax import parse_python
 from lmtui.features.checks.ladder import is_test
+from lmtui.features.checks.values import CheckRunner
 from lmtui.parser_process import TooComplex, parsed
 from lmtui.tools.text import elided_line
 

@@ -19,7 +19,7 @@ from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Decision, Effect, Mode, Verdict
 from lmtui.core.ports import PreparedCall, ToolResult
 from lmtui.engine.agent import Agent, CallReview, PromptHeld, TurnPoints
-from lmtui.engine.permission_check import wants_network
+from lmtui.engine.call_permissions import wants_network
 from lmtui.engine.session import EngineSession
 from lmtui.features.hooks.values import HookCall, HookEvent, HookVerdict
 
@@ -189,21 +189,21 @@ class HookPoints:
         _ = await self._call_in_turn(agent, HookEvent.PRE_COMPACT, facts, trigger)
         agent.turn.ended_by = ""
 
-    async def _hold_up(self, agent: Agent, text: str) -> str:
+    async def _hold_up(self, agent: Agent, text: str, _error: str) -> tuple[str, str]:
         """Return why an agent may not end yet, in words for it; empty where it may."""
         event = HookEvent.SUBAGENT_STOP if agent.state.depth else HookEvent.STOP
         if event not in self._wanted:
-            return ""
+            return "", ""
         if agent.turn.held >= MOST_HELD:
             agent.notify(_ENOUGH.format(count=MOST_HELD))
-            return ""
+            return "", ""
         facts = {"stop_hook_active": agent.turn.held > 0, "last_assistant_message": text}
         verdict = await self._call_in_turn(agent, event, facts)
         agent.turn.ended_by = ""  # it ends as it is
         if not verdict.blocks or verdict.ends_turn:
-            return ""
+            return "", ""
         agent.turn.held += 1
-        return f"A hook of the user's says that this is not the end: {verdict.reason}"
+        return f"A hook of the user's says that this is not the end: {verdict.reason}", ""
 
 
 def _to_model(verdict: HookVerdict) -> str:

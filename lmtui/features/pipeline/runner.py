@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from lmtui.core.budgets import SessionBudget
-from lmtui.core.check_values import Gate, Rung, bounded
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.core.events import Verified
 from lmtui.core.permissions.decide import decide
@@ -21,6 +20,7 @@ from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_path
+from lmtui.core.verification import Gate, Rung, bounded
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.review import blocking_findings

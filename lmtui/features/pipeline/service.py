@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
-from lmtui.core.check_values import Rung, WorkspaceChecks
 from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Event, Level, Notice
 from lmtui.core.folders import KnownProject
@@ -28,6 +27,7 @@ from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import SessionAgentRunner
+from lmtui.core.verification import Rung, WorkspaceChecks
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile, changed_plan, find_plan, run_lock

@@ -13,11 +13,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lmtui.core.check_values import LATE, CheckOutcome, CheckRan
 from lmtui.core.errors import Fault
 from lmtui.core.events import Level, TurnEnded, TurnReason
 from lmtui.core.messages import ImageRef
 from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.verification import LATE, CheckOutcome, CheckRan
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
 from lmtui.tui.lines.styled_text import Line, Span, StyleRole, crop, fill, fit, fold, indent, plain, row, width_of, wrap

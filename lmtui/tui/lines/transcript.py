@@ -14,11 +14,11 @@ from textual.binding import BindingType
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.check_values import CheckRan
 from lmtui.core.event_text import model_words
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import NOBODY, refusal_words
+from lmtui.core.verification import CheckRan
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import (
     AnswerBlock,

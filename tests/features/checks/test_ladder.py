@@ -10,9 +10,10 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.check_values import MOST_LINES, CheckOutcome, CommandEnded, Rung, check_words
+from lmtui.core.verification import MOST_LINES, CheckOutcome, Rung
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, read_project
 from lmtui.features.checks.service import WorkspaceCheckRunner
+from lmtui.features.checks.values import CommandEnded
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sets import few, for_each
 
@@ -161,7 +162,7 @@ def test_what_failed_is_read_from_what_the_runners_say(output: str, names: list[
 ])  # fmt: skip
 async def test_a_goal_says_in_words_what_came_of_it(runner: Runner, command: str, outcome: CheckOutcome, said: str) -> None:
     check = await Ladder(limit_s=1).meets(runner, command)
-    assert (check.outcome, said in check_words(check)) == (outcome, True), check_words(check)
+    assert (check.outcome, said in check.words) == (outcome, True), check.words
 
 
 MISSING = ("lmtui-has-no-such-linter .", "@sh -c 'lmtui-has-no-such-linter'", "$(MAKE) absent", "python3 -m lmtui_no_such")

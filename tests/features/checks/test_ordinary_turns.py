@@ -11,10 +11,10 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.config import Config
-from lmtui.core.check_values import CheckOutcome, CheckRan
 from lmtui.core.events import TurnEnded, TurnReason, Verified
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Mode
+from lmtui.core.verification import CheckOutcome, CheckRan
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 

@@ -14,10 +14,10 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.check_values import CheckOutcome, Checks, Rung, WorkspaceChecks
 from lmtui.core.errors import UsageError
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Effect, parse_rule
+from lmtui.core.verification import CheckOutcome, Rung, WorkspaceChecks
 from lmtui.core.workspace import ExecResult
 from lmtui.features.checks.commands import check_lines, list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
@@ -59,7 +59,7 @@ async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_setting
     checks = make(verify="off", check_profiles=PROFILES)
     session = SessionServices("s", checks.host.config, cast("Any", None), cast("Any", None), Offers())
     checks.equip(session, cast("Any", None))
-    ladder = cast("Any", session.features[Checks])
+    ladder = cast("Any", session.points.turn_end[0]).__self__.ladder
     assert not ladder.is_on
     checks.choose("full")
     assert (ladder.is_on, ladder.command, ladder.lint) == (True, "make && make test", "ruff {files}")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from lmtui.core.check_values import CheckRan, CommandEnded, Finding, Gate, Severity
+from lmtui.core.verification import CheckRan, Finding, Gate, Severity
 from lmtui.features.checks.validators import validate
+from lmtui.features.checks.values import CommandEnded
 from tests.sets import for_each
 
 GATE = Gate.STANDARD
 
 
 class Files:
-    """A workspace of two states of files; implements `core.check_values.CheckRunner`."""
+    """A workspace of two states of files; implements `CheckRunner`."""
 
     def __init__(self, old: Mapping[str, str], new: Mapping[str, str], *, knows_before: bool = True) -> None:
         self.old, self.new, self.knows_before = old, new, knows_before

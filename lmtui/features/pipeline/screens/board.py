@@ -12,8 +12,8 @@ from typing import Unpack
 
 from textual import events
 
-from lmtui.core.check_values import CheckOutcome
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.verification import CheckOutcome
 from lmtui.features.pipeline.values import MOST_TASK_ATTEMPTS, OVER, WORKING, PipelinePlan, PipelineTask, TaskAttempt
 from lmtui.features.pipeline.values import PipelineState as State
 from lmtui.tui.lines.line_view import VirtualLineView

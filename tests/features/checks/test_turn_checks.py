@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.check_values import (
-    Ask,
+from lmtui.core.events import FilesChanged, Notice, TurnReason, TurnStarted
+from lmtui.core.messages import StreamChunk
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions.rules import Effect, Mode, Rule
+from lmtui.core.ports import Sandbox
+from lmtui.core.roles import ModelRole, RoleModel
+from lmtui.core.task_state import must_pass, new_files
+from lmtui.core.verification import (
     CheckOutcome,
-    CheckPolicy,
     CheckRan,
-    CheckRunner,
-    DefinitionEdit,
     Finding,
     Gate,
     GoalChanged,
@@ -24,17 +27,11 @@ from lmtui.core.check_values import (
     Rung,
     Severity,
     VerificationTracker,
-    verification_words,
 )
-from lmtui.core.events import FilesChanged, Notice, TurnReason, TurnStarted
-from lmtui.core.messages import StreamChunk
-from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.rules import Effect, Mode, Rule
-from lmtui.core.ports import Sandbox
-from lmtui.core.roles import ModelRole, RoleModel
-from lmtui.core.task_state import must_pass, new_files
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.review import read_review
+from lmtui.features.checks.fixing import FixingLadder
+from lmtui.features.checks.values import Ask, CheckRunner, DefinitionEdit
 from tests.engine.seen import call, ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
@@ -43,10 +40,10 @@ SUITE = ProjectCheck(Rung.SUITE, "make test", "Makefile")
 PASSED, FAILED, NOT_RUN = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.NOT_RUN
 
 
-class Silent:
+class Silent(FixingLadder):
     """Checks nothing."""
 
-    policy = CheckPolicy()
+    gate = Gate.OFF
     is_on = False
 
     async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
@@ -318,7 +315,7 @@ def diffed(checks: Scripted, *answers: list[StreamChunk]) -> Rig:
 
 
 class Reviewed(Scripted):
-    policy = CheckPolicy(Gate.STRICT)
+    gate = Gate.STRICT
 
 
 REJECTED = '{"verdict": "REJECTED", "findings": [{"severity": "major", "file": "a.txt", "line": 1, "message": "it says one"}]}'
@@ -354,7 +351,7 @@ async def test_a_reviewer_that_writes_prose_is_asked_three_times_and_then_it_is_
     prose = [answer("I like it.")] * 4
     made = await ran(diffed(Reviewed(), answer("", write()), answer("Done."), *prose), "write a.txt")
     (written,) = seen(made, ReviewWritten)
-    assert verification_words(written) == "review: no usable answer"
+    assert written.line == "review: no usable answer"
     assert [request.model for request in made.provider.requests].count("large") == 3
     assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
 
@@ -383,7 +380,7 @@ async def test_findings_of_a_review_hold_a_turn_up_where_they_are_critical_or_a_
     gate: Gate, said: str, is_held: bool
 ) -> None:
     checks = Reviewed()
-    checks.policy = CheckPolicy(gate)
+    checks.gate = gate
     made = diffed(checks, answer("", write()), answer("Done."), answer(said), answer("It has to be so."))
     await made.run("write a.txt")
     reason = TurnReason.UNFINISHED if is_held else TurnReason.DONE
@@ -401,7 +398,7 @@ class Found(Scripted):
 
     def __init__(self, *found: Sequence[Finding]) -> None:
         super().__init__()
-        self.found, self.policy, self.tasks = list(found), CheckPolicy(Gate.STANDARD), list[str]()
+        self.found, self.gate, self.tasks = list(found), Gate.STANDARD, list[str]()
 
     async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
         self.tasks.append(task)
@@ -416,7 +413,7 @@ async def test_what_the_validators_find_goes_to_the_model_twice_at_most_and_mino
     assert "major: a.py:3: not implemented: pass" in nudge
     assert (len(nudge.splitlines()) <= 12, checks.tasks) == (True, ["write a.txt"] * 2)
     (written,) = seen(made, ReviewWritten)
-    assert verification_words(written).splitlines()[0] == "validators: 1 finding"
+    assert written.line.splitlines()[0] == "validators: 1 finding"
     made = rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), Found((STUB,)))
     await made.run("write a.txt")
     assert (ending(made).reason, ending(made).exit_code) == (TurnReason.UNFINISHED, 2)

@@ -1,13 +1,13 @@
-"""Checks of a change as values: the commands that decide whether work is right, what they said, what a turn is worth by them.
+"""What commands say of a change and what a turn is worth by that; goals, and the findings of a review.
 
-A command decides, a model only proposes.  Nothing here does I/O; the feature that finds the commands implements `Checks`.
+A command decides, a model only proposes.  Nothing here does I/O.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -97,6 +97,24 @@ class CheckRan(Event):
     decides: bool = False
 
     @property
+    def line(self) -> str:
+        return f"check {self.words}"
+
+    @property
+    def words(self) -> str:
+        """Return what it was and what came of it, in one line."""
+        what = f"{self.rung}: {sanitize_line(self.command)}" if self.command else str(self.rung)
+        first = self.text.partition("\n")[0]
+        said = {
+            CheckOutcome.PASSED: f"passed: {first}" if first else "passed",
+            CheckOutcome.FLAKY: "failed, and passed when it ran again",
+            CheckOutcome.KNOWN: "fails as it did before the change",
+            CheckOutcome.NOT_RUN: first if first.startswith(LATE) else f"not run: {first}",
+            CheckOutcome.FAILED: f"failed: {first}",
+        }[self.outcome]
+        return f"{what} {said}" + (f"  {self.elapsed_s:.1f} s" if self.elapsed_s >= 1 else "")
+
+    @property
     def row(self) -> ListedRun:
         return ListedRun("check", self.command or str(self.rung), self.outcome.is_green, round(self.elapsed_s * 1000))
 
@@ -150,13 +168,6 @@ class Gate(StrEnum):
         return self is Gate.STRICT or (self is Gate.STANDARD and is_serious)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckPolicy:
-    """What findings do to a turn."""
-
-    gate: Gate = Gate.OFF
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewWritten(Event):
     """Findings in the changes of a turn: from the model of the role `reviewer`, or from lmtui's own validators.
@@ -170,6 +181,14 @@ class ReviewWritten(Event):
     summary: str = ""
     by: str = "review"
     is_usable: bool = True
+
+    @property
+    def line(self) -> str:
+        """Return what was found, a finding a line."""
+        verdict = ("rejected" if self.is_rejected else "approved") if self.is_usable else "no usable answer"
+        verdict = verdict if self.by == "review" else pluralize(len(self.findings), "finding")
+        head = f"{self.by}: {verdict}" + (f", {sanitize_line(self.summary)}" if self.summary else "")
+        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
 
 
 class GoalState(StrEnum):
@@ -189,6 +208,10 @@ class GoalChanged(Event):
     kind: ClassVar[str] = "goal_changed"
     command: str
     state: GoalState = GoalState.ACTIVE
+
+    @property
+    def line(self) -> str:
+        return goal_words(self.command, self.state) if self.command else "all goals are dropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,93 +322,6 @@ def _after(goals: tuple[tuple[str, GoalState], ...], event: GoalChanged) -> tupl
     return tuple(known.items())
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnded:
-    """How the command of a check ended.  `why_not` says why it did not run; the rest is empty then.
-
-    `note` says what else there is to know of the run.
-    """
-
-    exit_code: int = 0
-    output: str = ""
-    elapsed_s: float = 0.0
-    is_timed_out: bool = False
-    why_not: str = ""
-    note: str = ""
-
-
-class CheckRunner(Protocol):
-    """What a ladder may do: run a command as the permissions have it, read files, and look at what was before the change."""
-
-    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
-        """Run a command where it can change nothing; where it has to write, as the permissions and the user have it."""
-
-    async def read(self, path: str) -> bytes | None:
-        """Return a file of the workspace, None where it cannot be read or is large."""
-
-    async def search(self, pattern: str, glob: str) -> Sequence[str]:
-        """Return the files whose text matches a regular expression, at most 200."""
-
-    async def glob(self, pattern: str) -> Sequence[str]:
-        """Return the files that match, at most 200."""
-
-    async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
-        """Return files as they were before the change (None: not there), None where that is not known."""
-
-    def tell(self, check: CheckRan) -> None:
-        """Write down what came of a check."""
-
-
-@dataclass(frozen=True, slots=True)
-class DefinitionEdit:
-    """A definition to be put in the place of another one, both as written in the file."""
-
-    path: str
-    name: str
-    old: str
-    new: str
-
-
-Ask = Callable[[str], Awaitable[str]]
-
-
-class Checks(Protocol):
-    """The checks of a workspace."""
-
-    @property
-    def is_on(self) -> bool:
-        """Tell whether changes are checked at all."""
-
-    @property
-    def policy(self) -> CheckPolicy:
-        """Return what findings do to a turn."""
-
-    async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
-        """Return the problems in added text that can be found without a command or a model."""
-
-    async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
-        """Lint what a step changed, and run the tests that name it.  What fails is told to the runner."""
-
-    async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
-        """Run the check of everything, unless it is among what has `passed` in this state.
-
-        Returns:
-            The check that decides, None where the project has none.
-        """
-
-    async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
-        """Return the commands that would run, with where each comes from."""
-
-    async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
-        """Run the command of a goal and return what came of it."""
-
-    async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
-        """Run a command in a copy of the workspace in which some files are others (None: not there)."""
-
-    def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
-        """Yield edits that make more of a goal's tests pass; `ask` has the model answer, again each time."""
-
-
 class Goals(Protocol):
     """The goals of a session: commands that end its work."""
 
@@ -449,26 +385,6 @@ def bounded(lines: Sequence[str]) -> str:
     return "\n".join(sanitize_line(line)[:_LINE_CHARS] for line in lines[:MOST_LINES])
 
 
-def wants_to_write(output: str) -> bool:
-    """Tell whether a command failed for want of a place to write; a cache that cannot be written does not count."""
-    lines = output.lower().splitlines()
-    return any("read-only file system" in line and "cache" not in line for line in lines)
-
-
-def check_words(check: CheckRan) -> str:
-    """Return what the user is told about a check in one line."""
-    what = f"{check.rung}: {sanitize_line(check.command)}" if check.command else str(check.rung)
-    first = check.text.partition("\n")[0]
-    said = {
-        CheckOutcome.PASSED: f"passed: {first}" if first else "passed",
-        CheckOutcome.FLAKY: "failed, and passed when it ran again",
-        CheckOutcome.KNOWN: "fails as it did before the change",
-        CheckOutcome.NOT_RUN: first if first.startswith(LATE) else f"not run: {first}",
-        CheckOutcome.FAILED: f"failed: {first}",
-    }[check.outcome]
-    return f"{what} {said}" + (f"  {check.elapsed_s:.1f} s" if check.elapsed_s >= 1 else "")
-
-
 def check_goal(command: str) -> None:
     """Refuse a command that no shell takes.
 
@@ -485,20 +401,6 @@ def goal_words(command: str, state: GoalState) -> str:
     """Return the text for the user about a goal."""
     how = " (/goal resume works at it again)" if state is GoalState.PAUSED else ""
     return f"goal {state}: {sanitize_line(command)}{how}"
-
-
-def verification_words(event: CheckRan | GoalChanged | ReviewWritten) -> str:
-    """Return the text for the user about an event of checks; a review has a line for each finding."""
-    match event:
-        case CheckRan():
-            return f"check {check_words(event)}"
-        case GoalChanged(command=command, state=state):
-            return goal_words(command, state) if command else "all goals are dropped"
-        case ReviewWritten(findings=findings, is_rejected=is_rejected, summary=summary, is_usable=is_usable):
-            verdict = ("rejected" if is_rejected else "approved") if is_usable else "no usable answer"
-            verdict = verdict if event.by == "review" else pluralize(len(findings), "finding")
-            head = f"{event.by}: {verdict}" + (f", {sanitize_line(summary)}" if summary else "")
-            return "\n".join([head, *(f"  {finding}" for finding in findings)])
 
 
 def parse_profiles(texts: Iterable[str]) -> dict[str, dict[str, str]]:
