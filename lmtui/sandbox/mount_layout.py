@@ -136,7 +136,10 @@ def mounts(workspace: Path, kind: InstanceKind, layout: SandboxLayout) -> Iterat
     for name in _OWN:
         yield empty, f"{WORKSPACE_FOLDER}/{name}"
     if layout.hides_objects:
+        modules = str(Path(layout.objects).with_name("modules"))  # those of submodules
         yield folder, layout.objects
+        if (workspace / modules).is_dir():
+            yield folder, modules
     for path, is_folder, _ in layout.masked:
         yield folder if is_folder else file, path
 

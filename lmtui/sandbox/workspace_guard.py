@@ -351,7 +351,11 @@ async def has_git(view: Client, paths: Sequence[str], *, is_denied: bool) -> boo
 
     If searching the history takes longer than 3 s, the answer is `is_denied`.
     """
-    listing = {"arguments": ["ls-files", "-z", "--", *paths], "timeout_s": _HISTORY_S, "memory_mb": _GIT_MEMORY_MB}
+    listing = {
+        "arguments": ["ls-files", "-z", "--recurse-submodules", "--", *paths],
+        "timeout_s": _HISTORY_S,
+        "memory_mb": _GIT_MEMORY_MB,
+    }
     facts, data = await view.call("git", listing, limit_s=_ANSWER_S)
     if replies.parse(facts, replies.RunReply).exit == 0 and data:
         return True

@@ -212,12 +212,22 @@ async def test_other_folders_of_a_repository_may_hold_secrets(tmp_path: Path, op
         assert "SECRET" not in (await sandbox.read_only().run_command(command)).output
 
 
-async def test_git_shows_no_hidden_file_that_it_tracks(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    fill(workspace, {".env": "SECRET\n"})
+@pytest.mark.parametrize("secret", [".env", "lib/.env"])
+async def test_git_shows_no_hidden_file_that_it_tracks(workspace: Path, open_sandbox: OpenSandbox, secret: str) -> None:
+    fill(workspace / "../library", {".env": "SECRET\n"})
+    repository(workspace / "../library")
+    fill(workspace, {".env": "SECRET\n"} if secret == ".env" else {})
     repository(workspace)
+    git(workspace, "submodule", "add", "-q", "../library", "lib")
     sandbox = await open_sandbox("bubblewrap")
-    sandbox.mask(1, mask_expressions((parse_rule("Read(.env)", Effect.DENY, SETTINGS),)))
-    for command in ("git show HEAD:.env", "git log -p", "git -C pkg log -p -- ..", "git add . && git log -p"):
+    sandbox.mask(1, mask_expressions((parse_rule(f"Read({secret})", Effect.DENY, SETTINGS),)))
+    for command in (
+        "git show HEAD:.env",
+        "git log -p",
+        "git -C pkg log -p -- ..",
+        "git add . && git log -p",
+        "git -C lib log -p",
+    ):
         for view in (sandbox, sandbox.read_only()):
             result = await view.run_command(command)
             assert (result.exit_code != 0, "SECRET" in result.output) == (True, False), command
