@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,16 +149,10 @@ class EditorSession:
         else:
             if not self._editor.has_forms:
                 return None
-            names = {each.name for each in fields_of(form)}
-            properties, required = form.schema.get("properties"), form.schema.get("required")
-            known = (
-                {name: value for name, value in properties.items() if name in names} if isinstance(properties, Mapping) else {}
-            )
-            needed = [each for each in required if each in names] if isinstance(required, Sequence) else []
-            params |= {
-                "mode": "form",
-                "requestedSchema": {"type": "object", "properties": known, "required": needed},
-            }
+            properties: Any = form.schema.get("properties")
+            known = {each.name: properties[each.name] for each in fields_of(form)}
+            needed = [each.name for each in fields_of(form) if each.is_required]
+            params |= {"mode": "form", "requestedSchema": {"type": "object", "properties": known, "required": needed}}
         try:
             answer = await self._editor.request("elicitation/create", params)
         except (RequestError, ConnectionError):

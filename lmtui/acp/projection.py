@@ -112,18 +112,14 @@ def _hunks(lines: Sequence[str]) -> Iterator[DiffHunk]:
             last = line[0]
 
 
-def diff_content(workspace: Path, path: str, diff: str, *, is_new: bool = False) -> list[schema.FileEditToolCallContent]:
-    """Return the hunks of a file's change, each as a separate difference; a new file has no old text."""
-    where = absolute(workspace, path)
-    return [tool_diff_content(where, hunk.new, None if is_new and not hunk.old else hunk.old) for hunk in hunks_of(diff)]
-
-
-def diff_places(workspace: Path, path: str, diff: str) -> list[schema.ToolCallLocation]:
-    """Return where the hunks of a file's change are."""
-    where = absolute(workspace, path)
-    return [schema.ToolCallLocation(path=where, line=hunk.line) for hunk in hunks_of(diff)] or [
-        schema.ToolCallLocation(path=where)
-    ]
+def diff_parts(
+    workspace: Path, path: str, diff: str, *, is_new: bool = False
+) -> tuple[list[schema.FileEditToolCallContent], list[schema.ToolCallLocation]]:
+    """Return the hunks of a file's change, each as a separate difference, and where they are; a new file has no old text."""
+    where, hunks = absolute(workspace, path), hunks_of(diff)
+    contents = [tool_diff_content(where, hunk.new, None if is_new and not hunk.old else hunk.old) for hunk in hunks]
+    places = [schema.ToolCallLocation(path=where, line=hunk.line) for hunk in hunks]
+    return contents, places or [schema.ToolCallLocation(path=where)]
 
 
 _OUTPUT_EVERY = timedelta(seconds=0.5)
@@ -318,8 +314,9 @@ class Projection:
         places = []
         for change in event.changes:
             is_new = change.kind is FileChangeKind.ADDED
-            call.changes += diff_content(self._workspace, change.path, change.diff, is_new=is_new)
-            places += diff_places(self._workspace, change.path, change.diff)
+            contents, where = diff_parts(self._workspace, change.path, change.diff, is_new=is_new)
+            call.changes += contents
+            places += where
         yield update_tool_call(call.id, content=[*call.result, *call.changes] or None, locations=places or None)
 
     def _call_ended(self, event: events.ToolCallFinished) -> Iterator[BaseModel]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp.exceptions import RequestError
-from acp.schema import PermissionOption, PermissionOptionKind, ToolCallLocation, ToolCallUpdate
+from acp.schema import PermissionOption, PermissionOptionKind, ToolCallLocation, ToolCallUpdate, ToolKind
 from pydantic import ValidationError
 
 from lmtui.acp.editor_client import Editor
-from lmtui.acp.projection import ToolContent, diff_content, diff_places, hunks_of, kind_of, text_content
+from lmtui.acp.projection import ToolContent, diff_parts, hunks_of, kind_of, text_content
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import ROOT, ApprovalRequested, Outcome
 from lmtui.core.plan_mode import proposal_lines
@@ -55,23 +55,9 @@ class PermissionRequests:
         units = self._units(event)
         call = self._call(event, call_id, self._content(event, units), _places(self._workspace, event, units))
         chosen = await self._choose(call, list(_options(event, is_divisible=len(units) > 1)))
-        match chosen:
-            case "once":
-                return Answer(Outcome.ONCE)
-            case "session":
-                return Answer(Outcome.SESSION)
-            case "always":
-                return Answer(Outcome.ALWAYS)
-            case "try":
-                return Answer(Outcome.TRY)
-            case "parts":
-                return await self._by_parts(event, call_id, units)
-            case "no":
-                return Answer(Outcome.NO)
-            case None:
-                return Answer(Outcome.NO, feedback=CANNOT_ASK)
-            case _:
-                return None
+        if chosen == "parts":
+            return await self._by_parts(event, call_id, units)
+        return _answer(chosen)
 
     async def plan(self, event: PlanProposed, *, grants: Sequence[str]) -> str:
         """Return which answer the user gave to a plan: `APPROVE`, `APPROVE_WITH_GRANTS`, or an empty string."""
@@ -81,22 +67,13 @@ class PermissionRequests:
             options.append(option(APPROVE_WITH_GRANTS, text, "allow_always"))
         options.append(option("no", "Keep planning", "reject_once"))
         lines = [*proposal_lines(event.proposal), *(f"allow {escape_invisible_line(rule)}" for rule in grants)]
-        call = ToolCallUpdate(
-            tool_call_id=f"{event.proposal_id}-answer",
-            title="Approve this plan?",
-            kind="switch_mode",
-            status="pending",
-            content=[text_content("\n".join(lines))],
-        )
+        call = _question(f"{event.proposal_id}-answer", "Approve this plan?", "\n".join(lines), "switch_mode")
         chosen = await self._choose(call, options)
         return chosen if chosen in (APPROVE, APPROVE_WITH_GRANTS) else ""
 
     async def pick(self, title: str, text: str, options: Sequence[PermissionOption]) -> str:
         """Return the id of the option that the user picked, empty where they picked none."""
-        content: list[ToolContent] | None = [text_content(text)] if text else None
-        key = f"question-{abs(hash((title, text)))}"
-        call = ToolCallUpdate(tool_call_id=key, title=title, kind="other", status="pending", content=content)
-        return await self._choose(call, list(options)) or ""
+        return await self._choose(_question(f"question-{abs(hash((title, text)))}", title, text), list(options)) or ""
 
     async def _choose(self, call: ToolCallUpdate, options: list[PermissionOption]) -> str | None:
         """Return the id of what was chosen, empty where it was dismissed, None where the editor cannot ask."""
@@ -117,7 +94,7 @@ class PermissionRequests:
                 options.append(option("end", "Reject this and all others", "reject_once"))
             chosen = await self._choose(call, options)
             if not chosen:
-                return Answer(Outcome.NO, feedback=CANNOT_ASK) if chosen is None else None
+                return _answer(chosen)
             kept += [number] if chosen == "yes" else range(number, len(units)) if chosen == "rest" else []
             if chosen in ("rest", "end"):
                 break
@@ -129,15 +106,13 @@ class PermissionRequests:
         """Return what can be answered one by one, by its number."""
         if event.parts:
             return [unit for part, own in zip(event.parts, units_of(event.parts), strict=True) for unit in self._of(part, own)]
-        contents = diff_content(self._workspace, event.path, event.diff)
-        places = diff_places(self._workspace, event.path, event.diff)
+        contents, places = diff_parts(self._workspace, event.path, event.diff)
         if len(contents) != event.hunks or event.hunks < 2:
             return []
         return [_Unit(event.path, [content], [place]) for content, place in zip(contents, places, strict=True)]
 
     def _of(self, part: EffectPart, own: range) -> Iterator[_Unit]:
-        contents = diff_content(self._workspace, part.path, part.diff, is_new=part.kind is EffectKind.CREATED)
-        places = diff_places(self._workspace, part.path, part.diff)
+        contents, places = diff_parts(self._workspace, part.path, part.diff, is_new=part.kind is EffectKind.CREATED)
         if len(own) == len(contents) > 1:
             yield from (_Unit(part.path, [each], [place]) for each, place in zip(contents, places, strict=True))
             return
@@ -153,7 +128,7 @@ class PermissionRequests:
         diffs: list[ToolContent] = [each for unit in units for each in unit.content]
         if not diffs and event.diff:
             is_new = not any(hunk.old for hunk in hunks_of(event.diff))
-            diffs = [*diff_content(self._workspace, event.path, event.diff, is_new=is_new)] or [text_content(event.diff)]
+            diffs = [*diff_parts(self._workspace, event.path, event.diff, is_new=is_new)[0]] or [text_content(event.diff)]
         return [*([text_content("\n".join(lines))] if lines else []), *diffs]
 
     def _call(
@@ -169,6 +144,18 @@ class PermissionRequests:
         )
 
 
+def _answer(chosen: str | None) -> Answer | None:
+    """Return the answer that was chosen; None where the question was dismissed."""
+    if chosen is None:
+        return Answer(Outcome.NO, feedback=CANNOT_ASK)
+    return Answer(Outcome(chosen)) if chosen else None
+
+
+def _question(key: str, title: str, text: str, kind: ToolKind = "other") -> ToolCallUpdate:
+    content: list[ToolContent] | None = [text_content(text)] if text else None
+    return ToolCallUpdate(tool_call_id=key, title=title, kind=kind, status="pending", content=content)
+
+
 def _title(event: ApprovalRequested) -> str:
     what = escape_invisible_line(event.path or event.text.partition("\n")[0])
     who = "" if event.agent == ROOT else f"{sanitize_line(event.agent)}: "
@@ -178,7 +165,7 @@ def _title(event: ApprovalRequested) -> str:
 
 def _places(workspace: Path, event: ApprovalRequested, units: Sequence[_Unit]) -> list[ToolCallLocation]:
     found = [place for unit in units for place in unit.places]
-    return found or (diff_places(workspace, event.path, event.diff) if event.path else [])
+    return found or (diff_parts(workspace, event.path, event.diff)[1] if event.path else [])
 
 
 def _options(event: ApprovalRequested, *, is_divisible: bool) -> Iterator[PermissionOption]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from acp import schema
@@ -25,15 +25,15 @@ _OWN_MODEL = "(default)"  # which one that is, the server says with its first an
 _FORMS = {
     ToolCallFormat.NATIVE: "Native", ToolCallFormat.TEXT: "In the text", ToolCallFormat.SCHEMA: "By a JSON schema",
 }  # fmt: skip
+_Value = tuple[str, str, str | None]
+_MODES: list[_Value] = [(str(mode), str(mode).capitalize(), note) for mode, note in MODE_NOTES.items()]
 Category = Literal["mode", "model", "model_config"]
 ConfigOption = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 
 
 def mode_state(session: Session) -> schema.SessionModeState:
     """Return the modes and the one in force."""
-    modes = [
-        schema.SessionMode(id=str(mode), name=str(mode).capitalize(), description=note) for mode, note in MODE_NOTES.items()
-    ]
+    modes = [schema.SessionMode(id=mode, name=name, description=note) for mode, name, note in _MODES]
     return schema.SessionModeState(current_mode_id=str(session.mode), available_modes=modes)
 
 
@@ -85,7 +85,9 @@ class SessionOptions:
 
     def listed(self) -> list[ConfigOption]:
         """Return the selectors with their values."""
-        return [self._mode(), self._models(), self._calls()]
+        about = "When lmtui asks before a tool runs"
+        mode = _select((MODE, "Mode", about), "mode", str(self._session.mode), _MODES)
+        return [mode, self._models(), self._calls()]
 
     async def choose(self, option_id: str, value: str | bool) -> None:
         """Set a selector.
@@ -110,48 +112,34 @@ class SessionOptions:
             case _:
                 self._session.calls.use(None if value == _AUTO else ToolCallFormat(str(value)))
 
-    def _mode(self) -> ConfigOption:
-        values = [
-            schema.SessionConfigSelectOption(value=str(mode), name=str(mode).capitalize(), description=note)
-            for mode, note in MODE_NOTES.items()
-        ]
-        return _select((MODE, "Mode", "When lmtui asks before a tool runs"), "mode", str(self._session.mode), values)
-
     def _models(self) -> ConfigOption:
         current = f"{_root(self._url)} {self._model or _OWN_MODEL}"
-        values = {current: schema.SessionConfigSelectOption(value=current, name=self._model or "The server's own")}
+        values: dict[str, _Value] = {current: (current, self._model or "The server's own", None)}
         for server in self._found:
             for model in server.chat_models:
                 value = f"{_root(server.url)} {model.name}"
                 note = f"{sanitize_line(server.kind)}: {sanitize_line(short_details(model))}"
-                values[value] = schema.SessionConfigSelectOption(value=value, name=sanitize_line(model.name), description=note)
-        return _select(
-            (MODEL, "Model", "Which model answers from the next request on"), "model", current, list(values.values())
-        )
+                values[value] = (value, sanitize_line(model.name), note)
+        about = "Which model answers from the next request on"
+        return _select((MODEL, "Model", about), "model", current, values.values())
 
     def _calls(self) -> ConfigOption:
         in_use = self._session.calls.in_use()
         auto = f"now: {_FORMS[in_use.form].lower()}" if not in_use.is_by_hand else None
-        values = [schema.SessionConfigSelectOption(value=_AUTO, name="Automatic", description=auto)]
-        values += [schema.SessionConfigSelectOption(value=str(form), name=name) for form, name in _FORMS.items()]
+        values: list[_Value] = [(_AUTO, "Automatic", auto), *((str(form), name, None) for form, name in _FORMS.items())]
         current = str(in_use.form) if in_use.is_by_hand else _AUTO
-        return _select((CALLS, "Tool calls", "In which form the model calls tools"), "model_config", current, values)
+        about = "In which form the model calls tools"
+        return _select((CALLS, "Tool calls", about), "model_config", current, values)
 
 
 def _root(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1")
 
 
-def _select(
-    own: tuple[str, str, str], category: Category, current: str, values: list[schema.SessionConfigSelectOption]
-) -> ConfigOption:
+def _select(own: tuple[str, str, str], category: Category, current: str, values: Iterable[_Value]) -> ConfigOption:
     """Return a selector; `own` are its id, name and description."""
+    options = [schema.SessionConfigSelectOption(value=value, name=name, description=note) for value, name, note in values]
+    own_id, name, about = own
     return schema.SessionConfigOptionSelect(
-        id=own[0],
-        name=own[1],
-        description=own[2],
-        category=category,
-        type="select",
-        current_value=current,
-        options=values,
+        id=own_id, name=name, description=about, category=category, type="select", current_value=current, options=options
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.acp.editor_client import dumped
-from lmtui.acp.projection import Projection, diff_content, hunks_of, text_content
+from lmtui.acp.projection import Projection, diff_parts, hunks_of, text_content
 from lmtui.core import events
 from lmtui.core.line_diff import split_lines
 from lmtui.core.messages import ImageRef, Role, Usage
@@ -148,7 +148,7 @@ def test_the_hunks_of_a_difference_are_the_lines_of_both_sides(
 
 def test_a_new_file_has_no_old_text_and_a_long_text_is_cut() -> None:
     diff = "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+new\n"
-    assert [dumped(each) for each in diff_content(WORK, "f", diff, is_new=True)] == [
+    assert [dumped(each) for each in diff_parts(WORK, "f", diff, is_new=True)[0]] == [
         {"type": "diff", "path": "/work/f", "newText": "new\n"}
     ]
     shown = dumped(text_content("x" * 100_000 + "\x1b[2Jend"))["content"]["text"]
