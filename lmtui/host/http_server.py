@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import socket
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,6 @@ _ACCEPTED_AT_ONCE = 64  # far less than may be half open: who sends its headers 
 _LISTEN_BACKLOG = 1024
 _MOST_HEADER_BYTES, _MOST_FRAME_BYTES = 32_768, 33_554_432  # pictures that an attached app sends are in a frame
 _GRACE_S = 1
-_log = logging.getLogger(__name__)
 
 
 def check_address(host: str, *, has_certificate: bool, allows_plain: bool = False) -> None:
@@ -183,7 +181,6 @@ async def serve(
     sockets: Sequence[socket.socket],
     *,
     stop: asyncio.Event,
-    access_log: bool = False,
     certificate: Path | None = None,
 ) -> None:
     """Serve until `stop` is set, then end streams and close within two seconds.
@@ -192,16 +189,14 @@ async def serve(
         app: the application of `build_app`.
         sockets: they listen already and are closed at the end; a certificate is used on those of TCP.
         stop: ends it.
-        access_log: each request is logged, without parameters.
         certificate: a PEM file with the certificate and its key.
     """
     half_open = _HalfOpen()
     http: type[_Http] = type("_BoundHttp", (_Http,), {"half_open": half_open})
-    served = _logged(app) if access_log else app
     local = [each for each in sockets if each.family == socket.AF_UNIX]
     remote = [each for each in sockets if each.family != socket.AF_UNIX]
     groups = [(local, None), (remote, certificate)] if certificate is not None else [([*local, *remote], None)]
-    servers = [_Server(_config(served, http, pem), stop, http).serve(list(group)) for group, pem in groups if group]
+    servers = [_Server(_config(app, http, pem), stop, http).serve(list(group)) for group, pem in groups if group]
     ending = asyncio.ensure_future(_end(app, stop))
     try:
         _ = await asyncio.gather(*servers)
@@ -239,14 +234,3 @@ async def _end(app: Starlette, stop: asyncio.Event) -> None:
     """End the streams once it is over, so that their connections do not hold it up."""
     _ = await stop.wait()
     app.state.end()
-
-
-def _logged(app: ASGIApp) -> ASGIApp:
-    """Return an application that writes a line for each request: an address may hold anything, so only its path."""
-
-    async def logged(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket"):
-            _log.info("%s %s", scope.get("method", "WS"), scope["path"][:200])
-        await app(scope, receive, send)
-
-    return logged

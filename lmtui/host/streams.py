@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -17,6 +18,12 @@ GATHER_S = 0.02  # what happens within it is sent at once
 HEARTBEAT = b": heartbeat\n\n"
 _LAST_WORDS_S = 1.0
 ABORT = "lmtui.abort"  # the extension of a scope with which our server drops a connection
+
+
+def drop_when_slow(reader: Reader, scope: Scope) -> None:
+    """Drop the connection of a client whose queue has overflowed: in a second at the latest, whatever it was sent."""
+    if (abort := scope.get("extensions", {}).get(ABORT)) is not None:
+        reader.when_overflowed = partial(asyncio.get_running_loop().call_later, _LAST_WORDS_S, abort)
 
 
 class EventStream(Response):
@@ -40,18 +47,14 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send(send))
         leaving = asyncio.ensure_future(_gone(receive))
-        late: list[asyncio.TimerHandle] = []
         if self._reader is not None:
-            abort = scope.get("extensions", {}).get(ABORT, sending.cancel)
-            self._reader.when_overflowed = lambda: late.append(asyncio.get_running_loop().call_later(_LAST_WORDS_S, abort))
+            drop_when_slow(self._reader, scope)
         try:
             _ = await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (sending, leaving):
                 _ = task.cancel()
             _ = await asyncio.gather(sending, leaving, return_exceptions=True)
-            for timer in late:
-                timer.cancel()
             await self._blocks.aclose()
 
     async def _send(self, send: Send) -> None:

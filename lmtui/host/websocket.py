@@ -23,10 +23,10 @@ from lmtui.host.api_context import ApiContext
 from lmtui.host.endpoints import validation_text
 from lmtui.host.feed import NOTHING, Frame, Reader, place_behind
 from lmtui.host.session_routes import change_mode, give_answer, give_plan_answer
-from lmtui.host.streams import ABORT, GATHER_S
+from lmtui.host.streams import GATHER_S, drop_when_slow
 
 PREVIEW_CHARS = 500
-_LAST_WORDS_S, _LONG_S = 1.0, 3600.0
+_LONG_S = 3600.0
 MOST_FRAME = 1_048_576  # characters or bytes
 _GOING, _TOO_LARGE, _LATER = 1001, 1009, 1013
 _Identity = Annotated[str, Field(max_length=200)]
@@ -138,7 +138,6 @@ class _Client:
         self._is_log = websocket.query_params.get("form", "") == "log"
         self._session = ""
         self._over = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
         self._reader = api.feed.open(NOTHING)  # follows nothing, and ends with the feed
         self._sending = asyncio.ensure_future(self._send_events(self._reader))
 
@@ -152,8 +151,6 @@ class _Client:
                 _ = task.cancel()
             _ = await asyncio.gather(*waits, self._sending, return_exceptions=True)
             self._api.feed.close(self._reader)
-            if self._timer is not None:
-                self._timer.cancel()
         code, why = (_LATER, "too slow") if self._reader.has_overflowed else (_GOING, "the host is closing")
         if self._websocket.application_state is WebSocketState.CONNECTED:
             with contextlib.suppress(RuntimeError, WebSocketDisconnect):
@@ -228,17 +225,11 @@ class _Client:
         self._api.feed.close(self._reader)
         self._session, mode = (session.id, str(session.mode)) if session is not None else ("", "")
         self._reader = self._api.feed.open(self._session)
-        self._reader.when_overflowed = self._drop_soon
+        drop_when_slow(self._reader, self._websocket.scope)
         stored = session.history() if session is not None and after is not None else ()
         past = stored[place_behind(stored, after or 0) :]
         await self._tell({"type": "subscribed", "session": self._session, "mode": mode})
         self._sending = asyncio.ensure_future(self._send_events(self._reader, past))
-
-    def _drop_soon(self) -> None:
-        """Let a client go that does not read: in a second at the latest, whatever it was sent."""
-        abort = self._websocket.scope.get("extensions", {}).get(ABORT)
-        if abort is not None:
-            self._timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, abort)
 
     async def _send_events(self, reader: Reader, past: Sequence[events.Envelope] = ()) -> None:
         """Send the past, then what comes, until there is no more or the client is gone."""
