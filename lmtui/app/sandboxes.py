@@ -68,13 +68,15 @@ def team_of(
         own = child_tools(str(workspace), kind, can_send=can_send, limits=command_limits(config))
         return add_tools(own, kind)
 
+    papers = AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on")
     return TeamParts(
         toolbox=toolbox,
         limits=CHILD_LIMITS,
         parallel=connection.slot_count,
         max_depth=config.agent_max_depth if config.has_sub_agents else 0,
         definitions=definitions,
-        papers=AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on"),
+        keep_brief=papers.put_brief,
+        keep_result=papers.put_result,
     )
 
 

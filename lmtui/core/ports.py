@@ -21,7 +21,7 @@ from lmtui.core.permissions.rules import Access, MaskExpressions, Mode, Rule, Ve
 from lmtui.core.plan import Plan, StepWork
 from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
-from lmtui.core.subagents import Children, Report
+from lmtui.core.subagents import Report, RunTasks
 from lmtui.core.tool_scopes import SkillInUse
 from lmtui.core.workspace import (
     BackgroundCommands,
@@ -330,15 +330,14 @@ def no_wait(_: datetime, __: str) -> None:
 class AgentActions:
     """What a tool may have its agent do.
 
-    `children` sends sub-agents (None: this agent may not), `report` takes what a sub-agent says at its end (None: this agent
-    is not one).  `propose` shows the user a plan and returns what the model is told about that.  `wait` ends the turn after
-    this call and resumes the session at a time (UTC), with a reason; it raises `UsageError` where that is too far.
+    `children` has sub-agents do tasks (None: this agent may not), `report` takes what a sub-agent says at its end (None: this
+    agent is not one).  `propose` shows the user a plan and returns what the model is told about that.  `wait` ends the turn
+    after this call and resumes the session at a time (UTC), with a reason; it raises `UsageError` where that is too far.
     `emit` adds an event of the agent's, `followed` returns the skills that it follows.  `on_writing` tells whether a path might
-    be changed without asking.
-    `is_forbidden` tells whether a rule denies a command.
+    be changed without asking, `is_forbidden` whether a rule denies a command.
     """
 
-    children: Children | None = None
+    children: RunTasks | None = None
     report: Callable[[Report], None] | None = None
     propose: Callable[[Proposal], str] = no_proposal
     wait: Callable[[datetime, str], None] = no_wait

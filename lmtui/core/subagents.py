@@ -6,10 +6,10 @@ A brief and a report are written down as `brief.json` and `result.json` (`store/
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import read_loose_json
@@ -50,15 +50,15 @@ class AgentDefinition:
     warnings: tuple[str, ...] = ()
 
 
-class AgentDefinitions(Protocol):
-    """The sub-agents that are defined."""
+@dataclass(frozen=True, slots=True)
+class AgentDefinitions:
+    """The sub-agents that are defined.
 
-    async def named(self, name: str) -> AgentDefinition:
-        """Return the definition of that name.
+    `named` returns the definition of a name; it raises `ToolError` where there is none, or it may not be used, and lists those
+    there are.
+    """
 
-        Raises:
-            ToolError: there is none, or it may not be used; the text lists those there are.
-        """
+    named: Callable[[str], Awaitable[AgentDefinition]]
 
 
 MOST_TASKS = 8
@@ -149,19 +149,9 @@ class ChildResult:
         return self.report.status
 
 
-class Children(Protocol):
-    """Who sends sub-agents on behalf of one agent."""
-
-    async def run(self, briefs: Sequence[Brief]) -> Sequence[ChildResult]:
-        """Do the tasks, each by a separate sub-agent, and return what came of them in the order of the tasks.
-
-        Tasks that depend on others begin when those are done; those of a failed one are skipped.
-
-        Raises:
-            ToolError: a task names a definition that cannot be used; nothing was begun.
-        """
-
-
+# Does tasks, each by a separate sub-agent, and returns what came of them in their order.  Tasks that depend on others
+# begin when those are done; those of a failed one are skipped.  Raises `ToolError` where a definition cannot be used.
+RunTasks = Callable[[Sequence[Brief]], Awaitable[Sequence[ChildResult]]]
 _MAX_SUMMARY_CHARS, _MAX_DATA_CHARS, _MAX_ARTIFACTS = 1_200, 2_000, 50
 
 

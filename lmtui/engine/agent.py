@@ -38,7 +38,7 @@ from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import ModelLoader
 from lmtui.core.sessions import Subscriber
-from lmtui.core.subagents import Children, Report
+from lmtui.core.subagents import Report, RunTasks
 from lmtui.core.tool_scopes import SkillTracker
 from lmtui.core.verification import VerificationTracker
 from lmtui.engine.approvals import Approvals
@@ -429,7 +429,7 @@ class Agent:
     inbox: Inbox = field(default_factory=Inbox)
     loops: LoopDetector = field(init=False)
     turn: TurnState = field(default_factory=TurnState)
-    children: Children | None = None
+    children: RunTasks | None = None
     checkpoint_problem: str = ""
 
     def __post_init__(self) -> None:

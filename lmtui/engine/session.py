@@ -372,7 +372,7 @@ class EngineSession:
             model=ModelInUse(settings=parts.model.main, main=parts.model.main),
         )
         agent = Agent(state, services, Conversation(events.ROOT, picture=picture), parts.model.access())
-        agent.children = SubAgents(self._team, agent) if self._team.can_send(0) else None
+        agent.children = SubAgents(self._team, agent).run if self._team.can_send(0) else None
         mask_files(agent)
         return agent
 

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
-from typing import Protocol
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import SandboxError, ToolError
@@ -232,19 +231,6 @@ class AgentSlots:
 _STEPS = 60
 
 
-class SubagentFiles(Protocol):
-    """Where the briefs and results of sub-agents lie while they work, and after it where the settings say so.
-
-    What cannot be written is passed over: the log has it all.
-    """
-
-    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
-        """Keep a brief: whose agent it is for, how deep that is, and the words in which it was told of it."""
-
-    def put_result(self, agent: str, result: ChildResult) -> None:
-        """Keep a result, or clear away what was kept of the agent."""
-
-
 def _no_tools(kind: ChildKind, *, can_send: bool) -> Toolbox:
     raise NotImplementedError(f"no tools for {kind} agents ({can_send=})")
 
@@ -255,14 +241,15 @@ class TeamParts:
 
     `toolbox` returns the tools of a kind of agent, with or without those that send others; `limits` are those of each agent,
     `parallel` tells how many may work at once.  With a `max_depth` of 0 there are none.  `definitions` are those that the user
-    and the folder define.
+    and the folder define.  `keep_brief` and `keep_result` keep what an agent was told and what came of it.
     """
 
     toolbox: Callable[..., Toolbox] = _no_tools
     limits: Limits = field(default_factory=lambda: Limits(max_iterations=_STEPS))
     parallel: Callable[[], int] = lambda: 1
     max_depth: int = 0
-    papers: SubagentFiles | None = None
+    keep_brief: Callable[..., None] = lambda *_, **__: None
+    keep_result: Callable[[str, ChildResult], None] = lambda *_: None
     definitions: AgentDefinitions | None = None
 
 
@@ -339,7 +326,7 @@ _MAX_FILES, _MAX_ENTRIES = 50, 10_000
 
 
 class SubAgents:
-    """Implements `core.subagents.Children` for one agent.
+    """Sends sub-agents for one agent.
 
     Args:
         team: the session's.
@@ -390,9 +377,8 @@ class SubAgents:
         result = ChildResult(agent_id, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
         try:
             text = await self._words(brief, before)
-            if team.parts.papers is not None:
-                team.parts.papers.put_brief(agent_id, brief, text, parent=parent.id, depth=agent.state.depth)
-            agent.children = SubAgents(team, agent) if team.can_send(agent.state.depth) else None
+            team.parts.keep_brief(agent_id, brief, text, parent=parent.id, depth=agent.state.depth)
+            agent.children = SubAgents(team, agent).run if team.can_send(agent.state.depth) else None
             if definition is not None:
                 await self._take_up(agent, definition)
             await team.run_agent(agent_id, work(agent, turn_result, partial(_tell, agent, text)))
@@ -400,8 +386,7 @@ class SubAgents:
         finally:
             del team.agents[agent_id]
             parent.turn.files.update(agent.turn.files)
-            if team.parts.papers is not None:
-                team.parts.papers.put_result(agent_id, result)
+            team.parts.keep_result(agent_id, result)
             parent.emit(
                 AgentFinished(
                     agent=agent_id,

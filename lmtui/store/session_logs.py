@@ -108,7 +108,7 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
 
 
 class AgentPapers:
-    """Implements `engine.team.SubagentFiles`; what cannot be written is passed over.
+    """Where the briefs and results of sub-agents are kept; what cannot be written is passed over.
 
     Args:
         workspace: the folder that the agents work in.

@@ -79,7 +79,7 @@ async def _decompose(arguments: DecomposeArguments, context: ToolContext) -> Too
 async def _run(briefs: tuple[subagents.Brief, ...], context: ToolContext) -> ToolResult:
     if context.agent.children is None:
         raise ToolError("sub-agents cannot be used here", "Do it yourself, a step at a time.")
-    results = await context.agent.children.run(briefs)
+    results = await context.agent.children(briefs)
     good = sum(result.status is subagents.ReportStatus.OK for result in results)
     summary = str(results[0].status) if len(results) == 1 else f"{good} of {len(results)} ok"
     return ToolResult(subagents.results_text(results), summary, ok=any(result.status.is_usable for result in results))

@@ -26,7 +26,7 @@ from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.servers import ServedModel
 from lmtui.core.sessions import Answer
-from lmtui.core.subagents import AgentDefinition
+from lmtui.core.subagents import AgentDefinition, AgentDefinitions
 from lmtui.engine.subagent_runs import AgentSlots, TeamParts, instructions_text
 from lmtui.tools.registry import child_tools
 from tests.engine.seen import call, ending, ran, seen, shell
@@ -291,7 +291,7 @@ SENDER = AgentDefinition("sender", "Sends others.", "sender.md", "Send.", ("Read
 REPORT = answer("", ("report_result", call(status="ok", summary="seen")))
 
 
-class Definitions:
+class KnownDefinitions:
     def __init__(self, *definitions: AgentDefinition) -> None:
         self._by_name = {each.name: each for each in definitions}
 
@@ -307,7 +307,9 @@ class TwoModels(FakeProvider):
 
 
 def rig(provider: FakeProvider, *definitions: AgentDefinition, tools: str = "auto") -> Rig:
-    parts = replace(team(), definitions=Definitions(*definitions or (HERON, FREE, SMALL, CAREFUL, SENDER)))
+    parts = replace(
+        team(), definitions=AgentDefinitions(KnownDefinitions(*definitions or (HERON, FREE, SMALL, CAREFUL, SENDER)).named)
+    )
     return Rig(provider, mode=Mode.AUTO, team=parts, tools=tools)
 
 

@@ -70,7 +70,7 @@ class SkillsService(WorkspaceFeature):
         self.trust = (skills_trust(workspace), self._agents.trust)
         extensions.add(Skills, self._shelf)
         extensions.add(SkillFiles, SkillFiles(self._shelf.add))
-        extensions.add(AgentDefinitions, self._agents)
+        extensions.add(AgentDefinitions, AgentDefinitions(self._agents.named))
         told_agents = self._agents if host.config.has_sub_agents else None
         guide = SkillsGuide(extensions.get(PromptSource), self._shelf.told, told_agents)
         extensions.add(PromptSource, guide)
@@ -156,7 +156,7 @@ _TRUST = "Only the user's yes lets it be used: `lmtui config trust`, or /trust o
 
 
 class AgentFiles:
-    """Implements `core.agent_definitions.AgentDefinitions` over the files of a workspace and its user.
+    """The definitions of sub-agents in the files of a workspace and its user.
 
     Args:
         workspace: the folder in work.
@@ -190,6 +190,7 @@ class AgentFiles:
         return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
 
     async def named(self, name: str) -> AgentDefinition:
+        """Return a definition; see `AgentDefinitions`."""
         found, wanted = await self.found(), _key(name)
         named = sorted(
             (each for each in found if _key(each.name) == wanted), key=lambda each: each.state is not FileState.READY
