@@ -23,9 +23,10 @@ from pydantic import BaseModel
 
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.scripted_server import ScriptedServer
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
+
 Message = dict[str, Any]
 _RESULTS: dict[str, type[BaseModel]] = {
     "initialize": schema.InitializeResponse,

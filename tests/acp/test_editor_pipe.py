@@ -12,6 +12,7 @@ import pytest
 
 from lmtui.acp import editor_pipe
 from lmtui.acp.editor_pipe import EditorPipe
+from tests.waiting import PATIENCE_S
 
 
 class Ends:
@@ -90,7 +91,7 @@ async def test_an_editor_that_does_not_read_at_all_is_lost(monkeypatch: pytest.M
     monkeypatch.setattr(editor_pipe, "MAX_WAITING_CHARS", 10_000)
     async with ends() as editor:
         editor.pipe.post({"method": "large", "params": "x" * 1_000_000})
-        await asyncio.wait_for(editor.lost.wait(), 5)
+        await asyncio.wait_for(editor.lost.wait(), PATIENCE_S)
         os.set_blocking(editor.read_from, False)  # let go of the writing thread
 
 

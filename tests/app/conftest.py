@@ -19,6 +19,7 @@ from lmtui.features.jobs.service import WorkspaceJobs
 from lmtui.features.jobs.values import Jobs
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
+from tests.waiting import PATIENCE_S
 
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
 DONE = ScriptedTurn("All is done.")
@@ -44,7 +45,7 @@ def jobs_of(runtime: Runtime) -> WorkspaceJobs:
 
 async def one_pass(runtime: Runtime) -> None:
     """Run the jobs that are due."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         await jobs_of(runtime).serve(until_empty=True)
 
 
@@ -126,6 +127,6 @@ async def run(session: Session, text: str = "do it") -> list[Event]:
 
 async def window_known(session: Session) -> None:
     """Wait until the look at the server is over: a look that is cancelled may leave its socket to the garbage collector."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not [each.event for each in session.history() if isinstance(each.event, ModelChanged)][-1].window_tokens:
             await asyncio.sleep(0.01)

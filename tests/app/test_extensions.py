@@ -24,10 +24,11 @@ from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, results, run, told
 from tests.sets import for_each
 from tests.trusting import say
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PAPER = Path(__file__).parents[1] / "features" / "paper_server.py"
-LIMIT_S = 30.0
+
 Opened = tuple[Runtime, Session, ScriptedServer]
 Begin = Callable[..., Awaitable[Opened]]
 
@@ -68,7 +69,7 @@ def the_server(runtime: Runtime, name: str = "paper") -> McpServer:
 
 
 async def reach(runtime: Runtime, state: ServerState, name: str = "paper") -> McpServer:
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while the_server(runtime, name).state is not state:
             await asyncio.sleep(0.01)
     return the_server(runtime, name)
@@ -159,7 +160,7 @@ async def test_progress_is_shown_and_an_interrupt_tells_the_server(workspace: Pa
             session.interrupt()
 
     _ = session.subscribe(watch)
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await run(session)
         while not (workspace / "cancelled").exists():
             await asyncio.sleep(0.01)

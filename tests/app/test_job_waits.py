@@ -16,10 +16,11 @@ from lmtui.features.jobs.service import new_record
 from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord, Jobs
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.app.conftest import DONE, Open, Serve, jobs_of, one_pass, run
+from tests.waiting import PATIENCE_S
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-PATIENCE_S = 30.0
+
 WAITS = ScriptedTurn("WAIT: in 2h: the build")
 
 

@@ -22,10 +22,10 @@ from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.paths import inbox_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, one_pass, run
 from tests.sets import for_each
+from tests.waiting import PATIENCE_S
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-PATIENCE_S = 30.0
 
 
 async def serve_until(runtime: Runtime, is_so: Callable[[], bool]) -> None:

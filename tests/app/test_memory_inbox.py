@@ -26,6 +26,7 @@ from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import kept_dir
 from tests.app.conftest import Open, run
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -58,7 +59,7 @@ async def reflected(runtime: Runtime) -> Sequence[MemoryProposal]:
 
 
 async def streaming(server: ScriptedServer) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not server.open_streams:
             await asyncio.sleep(0.01)
 
@@ -219,7 +220,7 @@ async def test_a_turn_that_begins_stops_the_reading_at_once(open_one: Open) -> N
         await run(session, "Test the parser.")
         with pytest.raises(UsageError, match="stopped"):
             await reflecting
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while server.open_streams:
                 await asyncio.sleep(0.01)
     async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
@@ -241,12 +242,12 @@ async def test_sessions_are_read_at_the_start_and_when_all_rest(
         session = await runtime.new_session()
         told: list[int] = []
         session.subscribe(lambda each: told.append(each.event.waiting) if isinstance(each.event, ProposalsChanged) else None)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while told != [1]:
                 await asyncio.sleep(0.01)
         await run(session, "Write the parser.")
         await run(session, "keep the parser pure, not clever")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while told != [1, 2]:
                 await asyncio.sleep(0.01)
         assert runtime.extensions[WorkspaceMemory].waiting == 2

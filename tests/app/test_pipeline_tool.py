@@ -17,6 +17,7 @@ from lmtui.models.scripted_server import ScriptedServer
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, run
 from tests.app.test_pipeline import plan_of, service_of, states, write
+from tests.waiting import PATIENCE_S
 
 SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off"}
 ADDED: dict[str, Any] = {"title": "Write a.txt", "files": ["a.txt"], "checks": ["test -s a.txt"]}
@@ -47,7 +48,7 @@ async def queued(service: PipelineService, workspace: Path, text: str) -> Pipeli
 
 
 async def finished(service: PipelineService) -> PipelinePlan:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while service.is_running:
             await asyncio.sleep(0.05)
     return (await service.read())[0]

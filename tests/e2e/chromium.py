@@ -15,7 +15,8 @@ from typing import Any
 
 import aiohttp
 
-PATIENCE_S = 40.0
+from tests.waiting import PATIENCE_S
+
 BINARY = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\\\)|.)")
 _KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "ArrowDown": (40, ""), "F6": (117, ""), "PageDown": (34, "")}

@@ -17,6 +17,7 @@ import pytest
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.forking import FORKS
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,14 +79,14 @@ class Program:
         for process in self._started:
             if process.returncode is None:
                 process.kill()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 _ = await process.communicate()
 
     async def run(self, *arguments: str, stdin: str = "") -> Result:
         """Run it to its end, in a fork of a process that has loaded it; another copy of the program, in its own process."""
         if "PYTHONPATH" in self.environ:
             process = await self.start(*arguments)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 out, err = await process.communicate(stdin.encode())
             assert process.returncode is not None
             return Result(process.returncode, out.decode(), err.decode())

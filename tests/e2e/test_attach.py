@@ -29,10 +29,11 @@ from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from tests.app.conftest import until
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_serve import free_port
+from tests.waiting import PATIENCE_S
 
 # `LMTUI_HOST_KILLS=200` kills clients and hosts that often.
 _KILLS = int(os.environ.get("LMTUI_HOST_KILLS", "3"))
-_LIMIT_S = 30.0
+
 ASKS = ScriptedTurn(text="I write it.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
 SLOW = ScriptedTurn(text="word " * 400, rate=400.0)
 END = ScriptedTurn(text="Done.")
@@ -63,7 +64,7 @@ class Hosted:
     def kill(self) -> None:
         """Kill the host, and wait until its lock is free."""
         os.kill(self.info.pid, signal.SIGKILL)
-        until = time.monotonic() + _LIMIT_S
+        until = time.monotonic() + PATIENCE_S
         while running_host() is not None and time.monotonic() < until:
             time.sleep(0.01)
 
@@ -76,7 +77,7 @@ class Hosted:
             await client.close()
         if (found := running_host()) is not None:
             os.kill(found.pid, signal.SIGTERM)
-            async with asyncio.timeout(_LIMIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while running_host() is not None:
                     await asyncio.sleep(0.02)
 
@@ -111,7 +112,7 @@ async def wait_for(session: Session, is_it: Callable[[events.Event], bool]) -> E
     leave = session.subscribe(look)
     for envelope in session.history():
         look(envelope)
-    async with asyncio.timeout(_LIMIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         try:
             return await found
         finally:

@@ -17,6 +17,7 @@ from docs import make_events
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.store.session_logs import EVENT_TYPES
 from tests.e2e.conftest import ROOT, Program, Serve
+from tests.waiting import PATIENCE_S
 
 PAGES = ("scripts.md", "json-events.md", "installation.md", "servers/litellm.md", "servers/llama-cpp-python.md")
 _BLOCK = re.compile(r"^```(?:sh|yaml)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -53,7 +54,7 @@ async def test_a_line_of_a_page_runs(page: str, line: str, program: Program, ser
         "bash", "-euo", "pipefail", "-c", line, cwd=program.workspace, env=environ,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         out, err = await process.communicate()
     assert process.returncode == 0, err.decode()
     if "lmtui run" in line:

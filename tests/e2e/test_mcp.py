@@ -12,6 +12,7 @@ import pytest
 
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
+from tests.waiting import PATIENCE_S
 
 PAPER = Path(__file__).parents[1] / "features" / "paper_server.py"
 DONE = ScriptedTurn("All is done.")
@@ -69,7 +70,7 @@ async def test_a_killed_lmtui_leaves_no_server(program: Program, serve: Serve, s
         "run", "--url", server.url, "--sandbox", sandbox, "--mode", "auto", "--output", "stream-json", "go"
     )
     assert running.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while b"tool_call_started" not in (line := await running.stdout.readline()):
             assert line, "it ended before the call"
         while not marked(mark):

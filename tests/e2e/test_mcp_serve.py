@@ -17,6 +17,7 @@ from mcp import Client, MCPError, types
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.e2e.conftest import Program
+from tests.waiting import PATIENCE_S
 
 READING = ["read", "glob", "grep", "ls", "git_status", "git_diff"]
 SLOW = {"command": "echo begun; sleep 60", "timeout": 100}
@@ -37,7 +38,7 @@ async def served(program: Program, *options: str) -> AsyncIterator[Client]:
     arguments = ["-m", "lmtui", "mcp", "serve", *options]
     environ = program.full_environ()
     server = StdioServerParameters(command=sys.executable, args=arguments, cwd=program.workspace, env=environ)
-    async with asyncio.timeout(60), Client(stdio_client(server)) as client:
+    async with asyncio.timeout(PATIENCE_S), Client(stdio_client(server)) as client:
         yield client
 
 
@@ -172,7 +173,7 @@ async def test_a_call_that_is_cancelled_ends_and_the_next_ones_run(program: Prog
                 await client.call_tool("shell", SLOW, progress_callback=note)
         assert told[:2] == [2.0, 4.0]
         assert "two" in text_of(await client.call_tool("read", {"path": "a.txt"}))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(each["kind"] == "tool_call_finished" and not each["ok"] for each in logged(program)):
                 await asyncio.sleep(0.05)
     ends = {each["tool"]: each["summary"] for each in logged(program) if each["kind"] == "tool_call_finished"}
@@ -199,7 +200,7 @@ def request(number: int, name: str, arguments: object) -> dict[str, object]:
 
 async def answer(process: asyncio.subprocess.Process) -> dict[str, Any]:
     assert process.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         found: dict[str, Any] = json.loads(await process.stdout.readline())
     assert found["jsonrpc"] == "2.0"
     return found
@@ -241,7 +242,7 @@ async def test_it_ends_within_two_seconds_and_leaves_no_process_whatever_runs(pr
     send(process, HELLO, GO)
     await answer(process)
     send(process, *(request(number, "shell", SLOW) for number in range(1, 7)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not any(b"sleep 60" in command_of(each) for each in psutil.Process(process.pid).children(recursive=True)):
             await asyncio.sleep(0.05)
     processes = psutil.Process(process.pid).children(recursive=True)
@@ -250,7 +251,7 @@ async def test_it_ends_within_two_seconds_and_leaves_no_process_whatever_runs(pr
         process.stdin.close()
     else:
         process.send_signal(getattr(signal, way))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await process.wait()
 
     assert process.returncode == 0

@@ -8,6 +8,7 @@ import os
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Serve
+from tests.waiting import PATIENCE_S
 
 DONE = ScriptedTurn("All is done.")
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"], "additionalProperties": False}
@@ -37,7 +38,7 @@ async def test_what_is_piped_in_joins_the_task_or_is_one_and_mentions_no_file(pr
 async def test_a_pipe_in_which_nothing_comes_holds_nothing_up(program: Program, serve: Serve) -> None:
     server = await serve(DONE)
     process = await program.start("run", *base(server), "count")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         assert process.stdout is not None
         assert process.stderr is not None
         out, err = await process.stdout.read(), await process.stderr.read()
@@ -117,7 +118,7 @@ async def test_a_closed_pipe_is_silent(program: Program, serve: Serve) -> None:
     server = await serve(ScriptedTurn("herons " * 50_000))
     first_line = ("bash", "-o", "pipefail", "-c", '"$0" "$@" | head -n 1')
     process = await program.start("run", *base(server), "--output", "stream-json", "count", launcher=first_line)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         out, err = await process.communicate(b"")
     assert json.loads(out)["kind"] == "session_opened"
     assert b"BrokenPipe" not in err

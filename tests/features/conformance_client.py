@@ -23,8 +23,8 @@ from lmtui.features.mcp.server_connection import ServerEnvironment
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.tool_names import told_tools
 from lmtui.features.mcp.values import McpTool, ServerState
+from tests.waiting import PATIENCE_S
 
-LIMIT_S = 25.0
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
 METADATA = "https://conformance-test.local/client-metadata.json"
@@ -88,7 +88,7 @@ async def play(url: str) -> None:
     around = ServerEnvironment(workspace, no_launcher, os.environ, browse=browse)
     entry = entry_of(url)
     server = RunningServer(Memory(workspace, entry), around)
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await reach_ready(server)
         clicking = asyncio.create_task(keep_logging_in(server))
         for tool in told_tools("suite", server.tools, set()):

@@ -12,6 +12,7 @@ from lmtui.core.programs import Launch, Served
 from lmtui.features.hooks.service import host_environment, run_in_lane, words_of
 from lmtui.features.host_program import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, run_on_host
 from tests.sets import for_each
+from tests.waiting import PATIENCE_S
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "OPENAI_API_KEY": "sk-secret", "LC_ALL": "C.UTF-8", "MY_TOKEN": "x"}
 
@@ -23,7 +24,7 @@ async def run(workspace: Path, command: str, told: bytes = b"{}", limit_s: float
 
 async def gone(pid_file: Path) -> bool:
     pid = int(pid_file.read_text())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
@@ -88,7 +89,7 @@ async def test_one_that_writes_without_end_is_ended(tmp_path: Path) -> None:
 
 async def test_one_that_is_cancelled_has_ended_before_that_returns(tmp_path: Path) -> None:
     work = asyncio.ensure_future(run(tmp_path, "echo $$ > own; sleep 600"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not (tmp_path / "own").exists() or not (tmp_path / "own").read_text():
             await asyncio.sleep(0.02)
     work.cancel()

@@ -10,6 +10,7 @@ from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.sdk import connect
 from lmtui.features.mcp.server_connection import ConnectionHooks, ServerAddress
 from tests.sets import for_each
+from tests.waiting import PATIENCE_S
 
 GOOD = {"name": "echo", "inputSchema": {"type": "object"}}
 
@@ -51,7 +52,10 @@ class PaperServed:
 async def called(tools: list[Any], answer: bytes) -> tuple[list[str], str]:
     """Return the names of the tools, and what a call says."""
     address = ServerAddress(PaperServed(tools, answer))
-    async with connect(ServerEntry("paper", "here", is_own=True), address, ConnectionHooks()) as server, asyncio.timeout(5):
+    async with (
+        connect(ServerEntry("paper", "here", is_own=True), address, ConnectionHooks()) as server,
+        asyncio.timeout(PATIENCE_S),
+    ):
         names = [tool.name for tool in await server.list_tools()]
         try:
             return names, (await server.call("echo", {}, lambda _: None, 20)).text

@@ -20,8 +20,7 @@ from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.values import ServerState
 from lmtui.paths import config_dir
 from tests.features.paper_oauth import Server
-
-LIMIT_S = 20.0
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -55,13 +54,13 @@ class Client:
             await browser.get(url)
 
     async def start(self) -> ServerState:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             self.server.begin()
             await self.server.settle()
         return self.server.state
 
     async def log_in(self) -> ServerState:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             self.server.log_in()
             await self.server.settle()
         return self.server.state

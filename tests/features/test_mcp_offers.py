@@ -31,9 +31,9 @@ from lmtui.paths import config_dir
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
 from tests.features.paper_server import PIXEL
+from tests.waiting import PATIENCE_S
 
 Start = Callable[..., Awaitable[McpRoom]]
-LIMIT_S = 20.0
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
         entry = {"command": "python3", "args": ["paper_server.py", *options], **more}
         (config_dir() / "mcp.json").write_text(json.dumps({"mcpServers": {"paper": entry}}))
         rooms.append(McpRoom(workspace, launcher, os.environ, len))
-        await rooms[-1].settle(LIMIT_S)
+        await rooms[-1].settle(PATIENCE_S)
         return rooms[-1]
 
     yield start_one
@@ -128,7 +128,7 @@ async def test_a_servers_prompt_hides_a_file_of_its_name_and_no_other(workspace:
 
 
 async def test_a_server_that_does_not_list_them_is_ready_all_the_same(start: Start) -> None:
-    async with asyncio.timeout(LIMIT_S / 2):
+    async with asyncio.timeout(PATIENCE_S):
         room = await start("offers=silent", timeout_s=1)
     (server,) = room.servers()
     assert (server.state, room.prompts()) == (ServerState.READY, ())
@@ -203,7 +203,7 @@ async def test_a_large_resource_is_cut_an_endless_one_ends_its_server_and_a_late
     assert found.text.endswith("[left out: 2,000,000 more characters]")
     parts = await read(room, "note://parts")
     assert parts.text.splitlines()[-2:] == ["part 199", "[left out: 9,800 more parts]"]
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(McpError, match="went away during the call"):
             await read(room, "note://endless")
         assert (await read(room, "note://one")).text.startswith("inside"), "the next call starts it again"

@@ -21,6 +21,7 @@ from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.values import ServerState
 from lmtui.sandbox.select import select_sandbox
 from tests.features.real_servers import node, package, python_server
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.full
 
@@ -117,7 +118,7 @@ async def test_server_everything_behind_an_address(workspace: Path, mode: str, k
 
     server = RunningServer(Memory(workspace, entry), ServerEnvironment(workspace, no_launcher, {}))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while server.state is not ServerState.READY:
                 await server.close()
                 server.begin()

@@ -27,6 +27,7 @@ from lmtui.host.http_server import serve
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
+from tests.waiting import PATIENCE_S
 
 TOKEN = "test-token-of-32-characters-or-more"
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
@@ -60,12 +61,12 @@ class Host:
 
     async def idle(self, session_id: str) -> None:
         """Wait until a session has nothing to do."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await (await self.hub.session(session_id)).wait_idle()
 
     async def approval(self, session_id: str) -> dict[str, Any]:
         """Wait for a question."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not (found := (await self.call("GET", f"/v1/sessions/{session_id}/approvals"))["approvals"]):
                 await asyncio.sleep(0.01)
         return dict(found[0])
@@ -115,7 +116,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 async def _end(host: Host) -> None:
     await host.client.aclose()
     host.stop.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await host.serving
     await host.hub.close()
 

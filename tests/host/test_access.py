@@ -20,6 +20,7 @@ from lmtui.host.access import FAILURES_S, MOST_FAILURES, ApiAccess, Failures, en
 from lmtui.host.api import ENDPOINTS
 from lmtui.host.http_server import check_address, open_tcp
 from tests.host.conftest import TOKEN, Host, Start
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 ID = "20260101_120000_abcdef"
@@ -175,7 +176,7 @@ async def raw(host: Host, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", host.port)
     try:
         writer.write(data)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return await reader.read(65_536)
     finally:
         writer.close()
@@ -202,7 +203,7 @@ async def test_a_body_without_an_end_is_read_no_further_than_allowed(start: Star
     writer.write(head("/v1/sessions", Transfer_Encoding="chunked", Content_Type="application/json"))
     sent = 0
     answer = asyncio.ensure_future(reader.read(65_536))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not answer.done() and sent < 64:
             writer.write(b"10000\r\n" + b" " * 65_536 + b"\r\n")
             sent += 1

@@ -21,6 +21,7 @@ from lmtui.host.connect import Target
 from lmtui.host.remote import RemoteHost
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
+from tests.waiting import PATIENCE_S
 
 _NUMBERS = itertools.count(1)
 _MCP = {"x": {"command": "touch", "args": ["/tmp/x"], "sandbox": "host"}}
@@ -144,7 +145,7 @@ def _typed_in_a_screen(host: Host, session_id: str) -> set[str]:
                 match result:
                     case Begin(start=begin):
                         begin(session)
-                        async with asyncio.timeout(10):
+                        async with asyncio.timeout(PATIENCE_S):
                             await session.wait_idle()
                     case OpenView(text=lines) if lines is not None:
                         await lines()

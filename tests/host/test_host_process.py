@@ -16,6 +16,7 @@ from lmtui.host.connect import HostInfo, running_host, write_info
 from lmtui.host.host_process import HostProcess, Notifier, host_lock, run_host
 from lmtui.host.hub import SessionHub
 from lmtui.settings import SETTINGS
+from tests.waiting import PATIENCE_S
 
 
 async def test_the_command_that_notifies_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +28,7 @@ async def test_the_command_that_notifies_gets_no_key(tmp_path: Path, monkeypatch
     notifier = Notifier(SessionHub(), f"env > {said}.new; mv {said}.new {said}")
     ended = TurnEnded(turn_id="turn_1", reason=TurnReason.DONE)
     notifier.listen(tmp_path, Envelope(1, datetime(2026, 1, 1, tzinfo=UTC), "20260101_000000_aaaaaa", ended))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not said.exists():
             await asyncio.sleep(0.01)
     assert "TOPIC=mine" in said.read_text()
@@ -51,7 +52,7 @@ async def test_a_host_of_another_pid_namespace_is_stopped_and_no_program_that_ha
 ) -> None:
     with host_lock() as file:
         serving = asyncio.create_task(run_host(file, Config()))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (found := running_host()) is None:
                 await asyncio.sleep(0.01)
             write_info(file, HostInfo(other.pid, found.version, found.started))
@@ -63,7 +64,7 @@ async def test_a_host_of_another_pid_namespace_is_stopped_and_no_program_that_ha
 async def test_a_host_on_any_free_port_says_which_it_is() -> None:
     with host_lock() as file:
         serving = asyncio.create_task(run_host(file, Config(), "127.0.0.1:0"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (found := running_host()) is None:
                 await asyncio.sleep(0.01)
         stopping = asyncio.create_task(asyncio.to_thread(_stop))

@@ -17,6 +17,7 @@ from lmtui.host.commands import token_for
 from lmtui.host.connect import ask_host, check_socket_folder, host_folder
 from lmtui.host.link import FrameChannel, HostLink, Welcome, _Later
 from lmtui.host.remote import RemoteSession, remote_port
+from tests.waiting import PATIENCE_S
 
 Reply = Callable[[dict[str, Any]], list[dict[str, Any]]]
 
@@ -65,7 +66,7 @@ def _line(seq: int) -> str:
 
 
 async def _until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not is_so():
             await asyncio.sleep(0.01)
 
@@ -91,7 +92,7 @@ async def test_an_event_of_a_newer_host_does_not_hide_an_answer_in_its_frame() -
     unknown = {"event": "session:one", "line": "no event"}
     link = _link(FakeChannel(lambda message: [unknown, {"re": message["id"], "ok": []}]))
     session = RemoteSession(link, "one")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await session.follow()
     link.close()
 

@@ -10,6 +10,7 @@ from lmtui.core.sessions import SessionHost
 from lmtui.host.web import TabSocket
 from lmtui.tui.options import StartOptions
 from lmtui.tui.tab_driver import Tab
+from tests.waiting import PATIENCE_S
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Page:
     async def receive(self) -> dict[str, str]:
         if self.sends:
             return {"type": "websocket.receive", "text": self.sends.pop(0)}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not self.is_closed and (not self.waits_for or self.waits_for not in self.got):
                 await asyncio.sleep(0.01)
         return {"type": "websocket.disconnect"}

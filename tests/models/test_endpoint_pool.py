@@ -18,6 +18,7 @@ from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.scripted_server import ScriptedServer
 from tests.models.fake_server import FakeServer, listening, listing, ok
+from tests.waiting import PATIENCE_S
 
 NO_RETRY = RetryPolicy(retries=0, loading_limit_s=0)
 TEN = ScriptedTurn(" ".join(["word"] * 10), rate=100.0)
@@ -239,7 +240,7 @@ async def test_a_server_that_is_gone_stays_down_until_it_answers_when_it_is_list
     assert pool.rows()[0].problem == "no answer"
     if not is_listed:
         pool.members[0].down_until_s = 1e9
-    async with returned(port), asyncio.timeout(20):
+    async with returned(port), asyncio.timeout(PATIENCE_S):
         if not is_listed:
             await pool.look(is_now=True)
         while not pool.rows()[0].is_up:

@@ -28,6 +28,7 @@ from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tui.modals.approval_text import notes
 from tests.fakes import FakeProvider, MemoryLog, Ticking, answer
+from tests.waiting import PATIENCE_S
 
 _CASES = tuple(Path(__file__).parent / "cases" / name for name in ("escapes.jsonl", "variants.jsonl"))
 NOT_APPLICABLE = {"mcp": "they are about words, not about a sandbox: tests/features/test_mcp_escapes.py plays them"}
@@ -173,7 +174,7 @@ async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
     session.subscribe(take)
     began = time.monotonic()
     session.submit("do it")
-    await asyncio.wait_for(session.wait_idle(), 60)
+    await asyncio.wait_for(session.wait_idle(), PATIENCE_S)
     await session.close()
     asked = next((event for event in seen if isinstance(event, ApprovalRequested)), None)
     result = next(event for event in seen if isinstance(event, ToolCallFinished))

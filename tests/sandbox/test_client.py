@@ -14,6 +14,7 @@ from lmtui.sandbox.guest import protocol
 from lmtui.sandbox.supervisor_client import Client
 from tests.sandbox.fake_link import FakeLink
 from tests.sets import for_each
+from tests.waiting import PATIENCE_S
 
 
 @contextlib.asynccontextmanager
@@ -177,7 +178,7 @@ async def test_one_that_is_replaced_answers_what_it_was_asked() -> None:
         assert not closing.done()
         link.say({"id": identity, "data": protocol.pack(b"hello")})
         link.say({"id": identity, "done": True, "size": 5})
-        _, data = await asyncio.wait_for(call, 5)
+        _, data = await asyncio.wait_for(call, PATIENCE_S)
         assert data == b"hello"
-        await asyncio.wait_for(closing, 5)
+        await asyncio.wait_for(closing, PATIENCE_S)
         assert not client.is_alive

@@ -16,6 +16,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from tests.sandbox.conftest import ALL, ISOLATED, WITH_SHELL, OpenSandbox
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
@@ -90,7 +91,7 @@ async def test_a_cancelled_command_is_gone_when_the_cancel_returns(sandbox: Sand
     started = asyncio.Event()
     command = f"trap '' TERM; setsid sleep {mark} & sleep 0.1; echo up; sleep {mark}"
     task = asyncio.create_task(sandbox.run_command(command, on_output=lambda _text: started.set()))
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), PATIENCE_S)
     assert _running(mark) > 0
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -151,7 +152,7 @@ async def test_a_command_sees_only_the_environment_that_it_is_given(sandbox: San
 async def test_a_lost_supervisor_fails_its_calls_and_the_next_call_starts_another(sandbox: Sandbox) -> None:
     seconds = f"20.{os.getpid()}"
     waiting = asyncio.create_task(sandbox.run_command(f"sleep {seconds}"))
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while not await asyncio.to_thread(_sleeps, seconds):
             await asyncio.sleep(0.05)
     lost = await asyncio.to_thread(_supervisors)

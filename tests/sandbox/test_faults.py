@@ -18,6 +18,7 @@ from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.images import find_socket
 from lmtui.sandbox.select import choose, select_sandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, LANDLOCK, OpenSandbox, unavailable
+from tests.waiting import PATIENCE_S
 
 # Takes a system call with one value of one argument away from this process and all of its children, then selects.
 _WITHOUT = """
@@ -62,7 +63,7 @@ async def _select_without(workspace: Path, backend: str, rules: list[list[int]])
         sys.executable, "-c", _WITHOUT, str(workspace), backend, json.dumps(rules), env=environment,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    output, errors = await asyncio.wait_for(process.communicate(), 60)
+    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0, errors.decode()
     name, is_weaker, reason, text = json.loads(output)
     return name, is_weaker, reason, text
@@ -234,12 +235,12 @@ async def test_two_hosts_on_one_workspace_leave_each_other_alone(
     )
     assert other.stdin is not None
     assert other.stdout is not None
-    assert await asyncio.wait_for(other.stdout.readline(), 30) == b"ready\n"
+    assert await asyncio.wait_for(other.stdout.readline(), PATIENCE_S) == b"ready\n"
     sandbox = await select_sandbox(workspace, backend=backend)
     try:
         await sandbox.run_command("echo first > first.txt")
         other.stdin.write(b"go\n")
-        assert await asyncio.wait_for(other.stdout.readline(), 30) == b"first\n"
+        assert await asyncio.wait_for(other.stdout.readline(), PATIENCE_S) == b"first\n"
         assert await other.wait() == 0
         assert (await sandbox.run_command("cat other.txt")).output == "second\n"
     except SandboxUnavailable as reason:

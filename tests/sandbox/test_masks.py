@@ -12,6 +12,7 @@ from lmtui.core.programs import Launch
 from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox, fill, git, launcher_of
+from tests.waiting import PATIENCE_S
 
 MARK = "mark-7Qz9"
 READ_IT = [
@@ -218,7 +219,7 @@ async def test_a_command_that_runs_goes_on_while_another_gets_a_new_instance(
         second = await sandbox._pool.client(InstanceKind.MAIN)
         assert second is not first
         assert (await held.call("ping", {}, limit_s=5))[0] == {}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while first.is_alive:
             await asyncio.sleep(0.05)
 
@@ -251,7 +252,7 @@ async def test_a_program_that_stays_ends_when_a_denied_file_is_replaced(filled: 
         (filled / "new").write_text(MARK)
         (filled / "new").rename(filled / "config/production")  # as an editor saves
         await sandbox.run_command("true")
-        assert await asyncio.wait_for(served.read(), 5) == b""
+        assert await asyncio.wait_for(served.read(), PATIENCE_S) == b""
     finally:
         await served.close()
 

@@ -19,6 +19,7 @@ from lmtui.sandbox.guest.jobs import OutputPipe
 from lmtui.tools.registry import ToolRegistry
 from tests.sandbox.conftest import BUBBLEWRAP
 from tests.sets import few
+from tests.waiting import PATIENCE_S
 
 PATHS = ("pipe", "pipe.csv", "pipe.json", "pipe.parquet", "pipe.png", "socket")
 CALLS: dict[str, dict[str, object]] = {
@@ -49,7 +50,7 @@ async def test_no_tool_waits_for_a_pipe_or_a_socket(sandbox: Sandbox, workspace:
     for tool, arguments in CALLS.items():
         for path in few(PATHS):
             given = {key: path if value == "" else [path] if value == [""] else value for key, value in arguments.items()}
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 with suppress(LmtuiError):
                     await registry.prepare(tool, json.dumps(given)).run(context)
 

@@ -14,8 +14,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import Launch, Served
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, WITH_SHELL, OpenSandbox, launcher_of
-
-_LIMIT_S = 30.0
+from tests.waiting import PATIENCE_S
 
 
 class Server:
@@ -36,7 +35,7 @@ class Server:
     async def output(self) -> bytes:
         assert self.process is not None
         pieces: list[bytes] = []
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while piece := await self.process.read():
                 pieces.append(piece)
         return b"".join(pieces)
@@ -44,7 +43,7 @@ class Server:
     async def take(self, count: int) -> bytes:
         assert self.process is not None
         got = b""
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while len(got) < count:
                 got += await self.process.read()
         return got
@@ -96,7 +95,7 @@ async def test_output_that_nobody_reads_yet_is_not_lost(backend: str, serve: Ser
 async def test_one_that_says_more_than_anybody_reads_is_ended_and_that_is_said_once(backend: str, serve: Serve) -> None:
     server = await serve(backend)
     process = await server.open("cat", "/dev/zero")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while b"more than anybody reads" not in server.errors:
             await asyncio.sleep(0.05)
     await process.close()

@@ -11,6 +11,7 @@ import pytest
 
 from lmtui.core.ports import Sandbox
 from tests.sandbox.conftest import CONFINED, ISOLATED, WITH_SHELL
+from tests.waiting import PATIENCE_S
 
 _RUNS = int(os.environ.get("LMTUI_LIFETIME_RUNS", "1000" if os.environ.get("LMTUI_FULL_BATTERY") == "1" else "8"))
 _GONE_MS = 2_000  # wide, for a busy machine: the benchmark holds 250
@@ -60,7 +61,7 @@ async def _interrupted(sandbox: Sandbox, command: str) -> float:
     """Interrupt a command as soon as it is up and return how long that took."""
     up = asyncio.Event()
     task = asyncio.create_task(sandbox.run_command(command, on_output=lambda _text: up.set()))
-    await asyncio.wait_for(up.wait(), 10)
+    await asyncio.wait_for(up.wait(), PATIENCE_S)
     began = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -20,6 +20,7 @@ from lmtui.sandbox.toolchains import AddedFolder, check_added
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, LANDLOCK, LIMITS, OpenSandbox, fill, launcher_of, unavailable
 from tests.sets import depth, for_each
+from tests.waiting import PATIENCE_S
 
 SECRET = b"what-is-outside-8c2"
 PRIVATE = ("id", ".git/config", ".git/hooks/post-commit", ".env", ".vscode/tasks.json")
@@ -66,7 +67,7 @@ async def test_commands_and_file_tools_change_a_writable_folder_but_no_read_inst
     for shows_added in (True, False):  # only where it is the user's
         served = await launcher_of(sandbox).open(Launch(("bash", "-c", script), shows_added=shows_added), lambda _: None)
         output = b""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while piece := await served.read():
                 output += piece
         await served.close()

@@ -19,7 +19,8 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.router import SessionView
 from lmtui.tui.timing import GAP_S
 from tests.tui.fakes import FakeHost
-from tests.tui.quiet import PATIENCE_S, quiet
+from tests.tui.quiet import quiet
+from tests.waiting import PATIENCE_S
 
 WIDE = (160, 40)
 SMALL = (80, 24)

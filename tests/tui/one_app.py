@@ -16,7 +16,7 @@ from lmtui.tui.widgets.columns import PaneLayout
 from tests.sets import depth, few
 from tests.tui.driving import WIDE, Driver, running
 from tests.tui.fakes import START, FakeHost
-from tests.tui.quiet import PATIENCE_S
+from tests.waiting import PATIENCE_S
 
 Size = tuple[int, int]
 Steps = Callable[..., Awaitable[None]]

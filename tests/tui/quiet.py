@@ -24,7 +24,8 @@ from textual.css.types import CSSLocation
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 
-PATIENCE_S = 30.0
+from tests.waiting import PATIENCE_S
+
 SHORT_S = 0.06  # a longer one-shot timer is a time that the user sees pass
 LOOK_S = 0.003
 CALL_S = 2.0  # a call in a thread that takes longer waits for the test

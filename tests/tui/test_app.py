@@ -13,7 +13,7 @@ from lmtui.tui.screens.workbench import Starting
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost, FakeSession, play_work
 from tests.tui.one_app import Cases
-from tests.tui.quiet import PATIENCE_S
+from tests.waiting import PATIENCE_S
 
 cases = Cases()
 

@@ -6,8 +6,8 @@ from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
 from tests.tui.driving import SMALL, Driver
 from tests.tui.one_app import Cases
-from tests.tui.quiet import PATIENCE_S
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
+from tests.waiting import PATIENCE_S
 
 cases = Cases()
 

@@ -27,6 +27,7 @@ from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, de
 from lmtui.paths import batches_dir
 from lmtui.sandbox.host_paths import make_for_owner
 from tests.sets import for_each
+from tests.waiting import PATIENCE_S
 
 TASKS = [BatchTask("1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix\nb.py")]
 
@@ -170,7 +171,7 @@ async def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Any, tries:
     def tell(result: TaskResult, _: object) -> None:
         told.append(result.status)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await BatchRunner(host, folder, BatchOptions(tries=tries), tell).run(tasks)
     return told
 

@@ -14,9 +14,9 @@ from lmtui.core.errors import JobsError
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.scheduler import Began, RunEnd, Scheduler, SchedulerDeps
 from lmtui.features.jobs.values import JobHistory, JobRecord
+from tests.waiting import PATIENCE_S
 
 START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
-PATIENCE_S = 20.0
 
 
 class FastClock:

@@ -17,7 +17,8 @@ from lmtui.core.events import Envelope, Event
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.table import BAR, RowCursor
 from lmtui.tui.themes import default_variables
-from tests.tui.quiet import PATIENCE_S, quiet
+from tests.tui.quiet import quiet
+from tests.waiting import PATIENCE_S
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
