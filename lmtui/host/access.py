@@ -16,7 +16,7 @@ import secrets
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,7 @@ class ApiAccess:
         if len(token) < _LEAST_TOKEN_CHARS:
             raise ConfigError("the token of the API is too short", f"Use at least {_LEAST_TOKEN_CHARS} characters.")
         self._token = token
-        self._names = frozenset(each.lower() for each in (*LOCAL_NAMES, *map(_bracketed, names)))
+        self._names = frozenset(each.lower() for each in (*LOCAL_NAMES, *map(bracketed, names)))
         self._origins = frozenset(each.lower().rstrip("/") for each in origins)
         self._failures = failures or Failures()
         self.is_closing = False
@@ -181,7 +181,7 @@ class ApiAccess:
         """Return how a request is refused, None where it may pass."""
         headers = _single(scope["headers"])
         host, origin = headers.get(b"host", ""), headers.get(b"origin", "")
-        if not self._is_known(host, scope):
+        if not is_known_name(host, scope, self._names):
             text = "this host is not known by that name"
             return 403, error_body("forbidden", text, "Add the name to the setting host_names."), []
         if origin and origin.lower().rstrip("/") not in self._origins:
@@ -210,14 +210,15 @@ class ApiAccess:
         self._failures.add(client)
         return 401, error_body("unauthorized", "wrong token", _HINT), asks
 
-    def _is_known(self, host: str, scope: Scope) -> bool:
-        """Tell whether a request was sent to a name of ours, or to the very address that it came in at."""
-        name = host.lower()
-        bare, _, port = name.rpartition(":")
-        if bare and port.isdecimal() and (":" not in bare or bare.startswith("[")):
-            name = bare
-        bound = scope["server"][0] if scope.get("server") else ""
-        return name in self._names or (_is_address(bound) and name == _bracketed(bound))
+
+def is_known_name(host: str, scope: Scope, names: Collection[str]) -> bool:
+    """Tell whether a request was sent to one of these names, or to the very address that it came in at."""
+    name = host.lower()
+    bare, _, port = name.rpartition(":")
+    if bare and port.isdecimal() and (":" not in bare or bare.startswith("[")):
+        name = bare
+    bound = scope["server"][0] if scope.get("server") else ""
+    return name in names or (_is_address(bound) and name == bracketed(bound))
 
 
 _SAFE = [
@@ -249,7 +250,8 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _bracketed(name: str) -> str:
+def bracketed(name: str) -> str:
+    """Return an address as it is written in a URL."""
     return f"[{name}]" if ":" in name and not name.startswith("[") else name
 
 

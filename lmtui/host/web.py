@@ -35,7 +35,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from lmtui.app.key_protection import read_secret_file
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import is_loopback
-from lmtui.host.access import answering, error_body, refuse
+from lmtui.host.access import LOCAL_NAMES, answering, bracketed, error_body, is_known_name, refuse
 from lmtui.host.endpoints import ApiError, read_body, tell_error
 from lmtui.host.http_server import open_tcp
 from lmtui.host.http_server import serve as serve_http
@@ -113,12 +113,11 @@ class AccessControl:
     """Lets in who has the link or the PIN.
 
     Args:
-        names: what the host may be called in a request, with its port.
         pin: opens as often as it is given; without one the link alone opens, and each link once.
     """
 
-    def __init__(self, names: frozenset[str], pin: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        self.names, self.pin, self._clock = names, pin, clock
+    def __init__(self, pin: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self.pin, self._clock = pin, clock
         self._keys: set[str] = set()
         self._wrong = 0
         self._locked_until = 0.0
@@ -128,13 +127,6 @@ class AccessControl:
     def is_locked(self) -> bool:
         """Tell whether too many wrong keys were tried a moment ago."""
         return self._clock() < self._locked_until
-
-    def is_own_origin(self, origin: str) -> bool:
-        """Tell whether a request comes from a page of ours."""
-        try:
-            return urlsplit(origin).netloc.lower() in self.names
-        except ValueError:
-            return False
 
     def try_key(self, text: str) -> str:
         """Return the cookie for a token or a PIN, an empty text for a wrong one; a token is used up by that."""
@@ -197,11 +189,12 @@ class WebPages:
     Args:
         make_tab: makes the app of a tab.
         login: lets browsers in.
-        url: where this is served.
+        url: where this is served: it is known by that name, by loopback names and by the address of a request.
     """
 
     def __init__(self, make_tab: MakeTab, login: AccessControl, url: str, tell: Callable[[str], None]) -> None:
         self._make_tab, self._login, self._url, self._tell = make_tab, login, url, tell
+        self._names = (*LOCAL_NAMES, urlsplit(url).netloc.lower().rpartition(":")[0])
         self._cookie = f"lmtui-key-{urlsplit(url).port}"  # cookies know no ports: two servers would take each other's
         self._tell_link()
 
@@ -228,9 +221,9 @@ class WebPages:
             request = HTTPConnection(scope)
             host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
             problem = ""
-            if host.lower() not in self._login.names:
+            if not is_known_name(host, scope, self._names):
                 problem = "this server is not known by that name"
-            elif (origin or scope["type"] == "websocket") and not self._login.is_own_origin(origin):
+            elif (origin or scope["type"] == "websocket") and origin.lower() != f"http://{host.lower()}":
                 problem = "this request comes from another site"
             elif not self._is_open_to(request) and scope["path"] not in ("/", "/key"):
                 problem = "open / first"
@@ -307,21 +300,6 @@ def check_address(host: str, pin: str) -> None:
         raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
 
 
-def names_of(host: str, port: int) -> frozenset[str]:
-    """Return what browsers may call the host, with its port."""
-    names = {host, "localhost", "127.0.0.1", "[::1]"} if is_loopback(host) else {host}
-    if host in ("0.0.0.0", "::"):  # noqa: S104  (what it stands for, not a binding)
-        names |= {"localhost", "127.0.0.1", "[::1]", *_own_addresses()}
-    return frozenset(name if port == 80 else f"{name}:{port}" for name in (each.lower() for each in names))
-
-
-def _own_addresses() -> list[str]:
-    import psutil  # noqa: PLC0415  (only who serves to other machines needs it)
-
-    found = [each.address for addresses in psutil.net_if_addrs().values() for each in addresses]
-    return [f"[{each}]" if ":" in each else each for each in (address.partition("%")[0] for address in found)]
-
-
 def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str:
     """Return the PIN from a file that only its owner can read, from a prompt or from the environment, else an empty text.
 
@@ -349,7 +327,7 @@ def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) ->
         UsageError: the address may not be served on, or the port is taken.
     """
     check_address(host, pin)
-    shown = f"[{host}]" if ":" in host else host
+    shown = bracketed(host)
     listener = open_tcp(f"{shown}:{port}", has_certificate=False, allows_plain=True)
     port = listener.getsockname()[1]
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
@@ -362,7 +340,7 @@ def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) ->
         said = words.pop() if len(words) > 1 else words[0]
         print(said, link, flush=True, file=sys.__stdout__)  # an app that runs has taken sys.stdout
 
-    pages = WebPages(make_tab, AccessControl(names_of(host, port), pin), f"http://{shown}:{port}", tell)
+    pages = WebPages(make_tab, AccessControl(pin), f"http://{shown}:{port}", tell)
 
     async def run() -> None:
         stop = asyncio.Event()

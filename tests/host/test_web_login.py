@@ -1,8 +1,16 @@
 from __future__ import annotations
 
-from lmtui.host.web import LOCKED_S, MOST_TRIES, AccessControl
+from collections.abc import Callable
 
-NAMES = frozenset({"127.0.0.1:8000", "localhost:8000"})
+import pytest
+from starlette.types import Message
+
+from lmtui.host.web import LOCKED_S, MOST_TRIES, AccessControl, WebPages
+from lmtui.tui.tab_driver import Tab
+
+
+def _no_tab(_: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
+    raise AssertionError(size)
 
 
 class Clock:
@@ -14,7 +22,7 @@ class Clock:
 
 
 def test_the_link_opens_once_and_the_pin_as_often_as_it_is_given() -> None:
-    door = AccessControl(NAMES, "246810")
+    door = AccessControl("246810")
     token = door.token
     assert door.is_open_to(door.try_key(token))
     assert not door.try_key(token)
@@ -23,14 +31,14 @@ def test_the_link_opens_once_and_the_pin_as_often_as_it_is_given() -> None:
 
 
 def test_without_a_pin_no_text_is_one() -> None:
-    door = AccessControl(NAMES)
+    door = AccessControl()
     assert not door.try_key("")
     assert not door.is_open_to("")
 
 
 def test_too_many_wrong_keys_lock_it_for_a_while() -> None:
     clock = Clock()
-    door = AccessControl(NAMES, "246810", clock)
+    door = AccessControl("246810", clock)
     for _ in range(MOST_TRIES):
         assert not door.try_key("wrong")
     assert door.is_locked
@@ -40,14 +48,48 @@ def test_too_many_wrong_keys_lock_it_for_a_while() -> None:
 
 
 def test_what_is_no_key_is_refused_whatever_it_is() -> None:
-    door = AccessControl(NAMES, "246810")
+    door = AccessControl("246810")
     _ = door.try_key(door.token)
     for text in ("\udcff", "a\ud800", "\0", "ä" * 300):
         assert (door.try_key(text), door.is_open_to(text)) == ("", False), text
 
 
-def test_only_pages_of_ours_are_ours() -> None:
-    door = AccessControl(NAMES)
-    assert all(door.is_own_origin(each) for each in ("http://127.0.0.1:8000", "http://LOCALHOST:8000"))
-    names = ("127.0.0.1:8001", "127.0.0.1:8000.evil.example", "127.0.0.1:8000@evil.example", "[")
-    assert not any(door.is_own_origin(each) for each in (*(f"http://{name}" for name in names), "null", ""))
+@pytest.mark.parametrize(
+    ("host", "origin", "server", "status"),
+    [
+        ("127.0.0.1:8000", "", "127.0.0.1", 101), ("127.0.0.1:8000", "http://127.0.0.1:8000", "127.0.0.1", 200),
+        ("localhost:8000", "http://LOCALHOST:8000", "127.0.0.1", 200), ("BOX:8000", "http://box:8000", "10.0.0.1", 200),
+        ("10.0.0.1:8000", "http://10.0.0.1:8000", "10.0.0.1", 200), ("10.0.0.2:8000", "http://10.0.0.2:8000", "10.0.0.1", 403),
+        ("evil.example:8000", "http://evil.example:8000", "127.0.0.1", 403),
+        *(
+            ("127.0.0.1:8000", origin, "127.0.0.1", 403)
+            for origin in (
+                "http://127.0.0.1:8001", "http://127.0.0.1:8000.evil.example", "http://127.0.0.1:8000@evil.example",
+                "https://127.0.0.1:8000", "http://localhost:8000", "http://[", "null",
+            )
+        ),
+    ],
+)  # fmt: skip
+async def test_only_pages_of_ours_at_names_of_ours_are_answered(host: str, origin: str, server: str, status: int) -> None:
+    login = AccessControl()
+    key = login.try_key(login.token)
+    app = WebPages(_no_tab, login, "http://box:8000", lambda _: None).app()
+    headers = {"host": host, "cookie": f"lmtui-key-8000={key}", **({"origin": origin} if origin else {})}
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    kind = "websocket" if status == 101 else "http"
+    scope = {
+        "type": kind, "method": "GET", "path": "/ws" if status == 101 else "/", "query_string": b"", "server": (server, 8000),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }  # fmt: skip
+    await app(scope, receive, send)
+    if kind == "websocket":
+        assert sent[0]["type"] == "websocket.close"  # a page's socket says where it comes from
+    else:
+        assert sent[0]["status"] == status
