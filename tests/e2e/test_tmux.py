@@ -16,6 +16,7 @@ import pytest
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.tmux
 
@@ -72,7 +73,7 @@ class Terminal:
     def screen(self) -> str:
         return self.tmux("capture-pane", "-p")
 
-    async def until(self, test: Callable[[str], bool] | str, limit_s: float = 30) -> str:
+    async def until(self, test: Callable[[str], bool] | str, limit_s: float = PATIENCE_S) -> str:
         """Wait for a text on the screen, or for a test of it to hold, and return the screen."""
         end = time.monotonic() + limit_s
         while time.monotonic() < end:

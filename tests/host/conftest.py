@@ -122,7 +122,7 @@ async def _end(host: Host) -> None:
 
 
 async def read_blocks(
-    host: Host, path: str, *, last: str = "", until: Callable[[dict[str, Any]], bool], timeout_s: float = 20
+    host: Host, path: str, *, last: str = "", until: Callable[[dict[str, Any]], bool], timeout_s: float = PATIENCE_S
 ) -> list[bytes]:
     """Read a stream to the first event for which `until` holds; return its whole blocks, comments included."""
     headers = {"Last-Event-ID": last} if last else {}
