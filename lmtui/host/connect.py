@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
@@ -224,29 +225,26 @@ class Target:
                 parts = urlsplit(self.url)
                 scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
                 context = ssl.create_default_context() if scheme == "wss" else None
-                headers = {"Authorization": f"Bearer {self.token}"}
-                return connect(
-                    f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}{ATTACH}", additional_headers=headers, ssl=context,
-                    open_timeout=_CONNECT_LIMIT_S, max_size=None, compression=None, proxy=None,
-                )  # fmt: skip
+                url = f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}{ATTACH}"
+                return _open(connect, url, self.token, ssl=context, proxy=None)
             if may_start:
                 _ = ensure_host()
             check_socket_folder()
-            headers = {"Authorization": f"Bearer {read_token(token_file())}"}
-            return unix_connect(
-                str(socket_file()), f"ws://localhost{ATTACH}", additional_headers=headers, open_timeout=_CONNECT_LIMIT_S,
-                max_size=None, compression=None,
-            )  # fmt: skip
+            return _open(partial(unix_connect, str(socket_file())), f"ws://localhost{ATTACH}", read_token(token_file()))
         except InvalidStatus as error:
             code = error.response.status_code
-            hint = _hint(code)
-            raise LmtuiError(f"the host at {self.url or socket_file()} answers {code}", hint) from error
+            raise LmtuiError(f"the host at {self.url or socket_file()} answers {code}", _hint(code)) from error
         except (OSError, WebSocketException, TimeoutError) as error:
             where = sanitize_line(self.url) or f"the socket {socket_file()}"
             raise HostError(
                 f"no host answers at {where}: {error}",
                 "Check that the host runs and, if you use one, that the ssh tunnel is open.",
             ) from error
+
+
+def _open(make: Callable[..., ClientConnection], url: str, token: str, **more: Any) -> ClientConnection:
+    headers = {"Authorization": f"Bearer {token}"}
+    return make(url, additional_headers=headers, open_timeout=_CONNECT_LIMIT_S, max_size=None, compression=None, **more)
 
 
 class _WebSocketChannel:

@@ -52,6 +52,8 @@ KINDS = {
     502: "model_server_error",
     503: "closing",
 }
+_BUSY = (SessionFileError, JobsError, ToolError, SandboxError)
+_STATUS = ((UnknownSession, 404), (ProviderError, 502), (_BUSY, 409), (ConfigError, 500))
 _EVERYWHERE = (401, 403, 409, 422, 429, 503)
 _PARAMETERS = re.compile(r"\{(\w+)\}")
 
@@ -190,19 +192,9 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
 
 def status_of(error: LmtuiError) -> int:
     """Return the status with which an error is told."""
-    match error:
-        case ApiError(status=status):
-            return status
-        case UnknownSession():
-            return 404
-        case ProviderError():
-            return 502
-        case SessionFileError() | JobsError() | ToolError() | SandboxError():
-            return 409
-        case ConfigError():
-            return 500
-        case _:
-            return 422
+    if isinstance(error, ApiError):
+        return error.status
+    return next((status for kinds, status in _STATUS if isinstance(error, kinds)), 422)
 
 
 async def tell_error(request: Request, error: Exception) -> Response:

@@ -248,60 +248,16 @@ class LoopCalls:
         self._loop = asyncio.get_running_loop()
         self._context = self._context or contextvars.copy_context()  # Textual finds the app of a callback in it
 
-    def soon(self, *todo: Callable[[], object]) -> None:
-        """Call functions soon and in order."""
-        loop = self._loop
-        if loop is not None:
+    def soon(self, todo: Callable[[], object]) -> None:
+        """Call a function soon, in the order of calls."""
+        if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is there any more
-                for each in todo:
-                    _ = loop.call_soon_threadsafe(each, context=self._context)
+                _ = self._loop.call_soon_threadsafe(todo, context=self._context)
 
     def keep(self, work: Awaitable[None]) -> None:
         """Do some work in a task.  On the loop."""
         task = asyncio.ensure_future(work)
         self._tasks = {each for each in (*self._tasks, task) if not each.done()}
-
-
-class PendingCalls:
-    """The calls that wait for an answer, by number."""
-
-    def __init__(self) -> None:
-        self.taking_up = threading.Lock()  # held while what a break left is sent again
-        self._waiting: dict[int, concurrent.futures.Future[Any]] = {}
-        self._parts: dict[int, Callable[[Any], object]] = {}
-        self.breaks = 0  # how often the connection broke
-
-    def begin(self, number: int, on_part: Callable[[Any], object] | None) -> concurrent.futures.Future[Any]:
-        """Return the future result of a call; `on_part` gets what comes before it."""
-        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._waiting[number] = future
-        if on_part is not None:
-            self._parts[number] = on_part
-        return future
-
-    def reply(self, message: Mapping[str, Any]) -> None:
-        """Take an answer, or a part of it."""
-        number = message["re"]
-        if "part" in message:
-            if (on_part := self._parts.get(number)) is not None:
-                _ = on_part(message["part"])
-            return
-        self._parts.pop(number, None)
-        future = self._waiting.pop(number, None)
-        if future is None or future.done():
-            return
-        if "error" in message:
-            future.set_exception(rpc.decode_error(message["error"]))
-        else:
-            future.set_result(message.get("ok"))
-
-    def fail(self) -> None:
-        """Let all of them fail: the connection is broken."""
-        self.breaks += 1
-        waiting, self._waiting, self._parts = list(self._waiting.values()), {}, {}
-        for future in waiting:
-            if not future.done():
-                future.set_exception(HostError("Lost the connection to the host.", _AWAY_HINT))
 
 
 class HostLink:
@@ -316,7 +272,9 @@ class HostLink:
         self._open_channel, self.make_port = open_channel, make_port
         self.loop = LoopCalls()
         self._numbers = itertools.count(1)
-        self._pending = PendingCalls()
+        self._taking_up = threading.Lock()  # held while what a break left is sent again
+        self._waiting: dict[int, tuple[concurrent.futures.Future[Any], Callable[[Any], object] | None]] = {}
+        self._breaks = 0  # how often the connection broke
         self._functions: dict[int, _Function] = {}
         self._mirrored: dict[tuple[str, str, str], Any] = {}
         self.sessions: dict[str, LinkedSession] = {}
@@ -334,11 +292,11 @@ class HostLink:
         self, on: str, path: str, name: str, given: Mapping[str, Any], on_part: Callable[[Any], object] | None = None
     ) -> concurrent.futures.Future[Any]:
         """Call something and return its future result."""
-        number = next(self._numbers)
-        future = self._pending.begin(number, on_part)
+        number, future = next(self._numbers), concurrent.futures.Future[Any]()
         if (session := self._session(on)) is not None and session.is_deleted:
-            self._pending.reply({"re": number, "error": rpc.encode_error(HostError(_DELETED, "F2 lists the sessions."))})
+            future.set_exception(HostError(_DELETED, "F2 lists the sessions."))
             return future
+        self._waiting[number] = future, on_part  # what comes before the result goes to `on_part`
         self._put({"id": number, "on": on, "port": path, "call": name, "with": given}, future)
         return future
 
@@ -478,7 +436,7 @@ class HostLink:
             try:
                 self._take(self._channel.receive())
             except ConnectionError as error:
-                self._pending.fail()
+                self._fail()
                 if not self._is_closed.is_set():
                     self._again(is_stopped=isinstance(error, HostStopped))
             except LmtuiError:
@@ -507,11 +465,11 @@ class HostLink:
                     self._tell(events.Level.WARNING, f"Could not reach the host: {error}")
             if self._is_closed.wait(pause_s(attempt)):
                 return
-        threading.Thread(target=self._take_up_again, args=(self._pending.breaks,), name="host again", daemon=True).start()
+        threading.Thread(target=self._take_up_again, args=(self._breaks,), name="host again", daemon=True).start()
 
     def _take_up_again(self, breaks: int) -> None:
         """Take up everything, once what an earlier break began is over: it puts back what it could not send."""
-        with self._pending.taking_up:
+        with self._taking_up:
             self._take_up(breaks)
 
     def _take_up(self, breaks: int) -> None:
@@ -541,7 +499,7 @@ class HostLink:
         for on, path, name in list(self._mirrored):
             with contextlib.suppress(LmtuiError):
                 self._set(on, path, name, self.wait(self.send(on, path, name, {})))
-        if breaks != self._pending.breaks:
+        if breaks != self._breaks:
             return
         self._is_given_up = False
         self.is_there.set()
@@ -552,22 +510,19 @@ class HostLink:
             session.tell(level, text)
 
     def _take(self, frame: str | bytes) -> None:
-        todo: list[Callable[[], None]] = []
         for message in rpc.loads(frame):
             try:
-                todo += self._taken(message)
+                self._taken(message)
             except LmtuiError:  # of a newer host; what comes with it in the frame is read all the same
                 _LOG.exception("a message of the host cannot be read")
-        if todo:
-            self.loop.soon(*todo)
 
-    def _taken(self, message: Mapping[str, Any]) -> list[Callable[[], None]]:
-        """Take a message, and return what to do on the loop."""
+    def _taken(self, message: Mapping[str, Any]) -> None:
+        """Take a message; what the front end is told comes on its loop."""
         if "event" in message:
-            session = self._session(str(message["event"]))
-            return [partial(session.publish, decode_event(str(message["line"])))] if session is not None else []
-        if "re" in message:
-            self._pending.reply(message)
+            if (session := self._session(str(message["event"]))) is not None:
+                self.loop.soon(partial(session.publish, decode_event(str(message["line"]))))
+        elif "re" in message:
+            self._reply(message)
         elif "set" in message:
             on, path, name = map(str, message["set"])
             self._set(on, path, name, message.get("value"))
@@ -575,9 +530,8 @@ class HostLink:
             if (session := self._session(str(message["closed"]))) is not None:
                 session.is_deleted = True
                 session.tell(events.Level.ERROR, f"{_DELETED} F2 lists the others, F4 begins a new one.")
-        elif "fn" in message:
-            return self._wanted(message)
-        return []
+        elif (function := self._functions.get(message.get("fn", 0))) is not None:
+            self._call_function(function, message)
 
     def _set(self, on: str, path: str, name: str, value: Any) -> None:
         root = rpc.ROOTS[rpc.SESSION if on.startswith(rpc.SESSION) else rpc.HOST]
@@ -585,30 +539,49 @@ class HostLink:
         if member is not None:
             self._mirrored[on, path, name] = rpc.decode(member.result, value)
 
-    def _wanted(self, message: Mapping[str, Any]) -> list[Callable[[], None]]:
-        """Return the call of a function that the host asks for."""
-        function = self._functions.get(message["fn"])
-        if function is None:
-            return []
+    def _call_function(self, function: _Function, message: Mapping[str, Any]) -> None:
+        """Call a function of the front end, and send what it returns where the host asks for that."""
         args = [rpc.decode(hint, each) for hint, each in zip(function.takes, message.get("args", ()), strict=False)]
         if "id" not in message:
-            return [lambda: function.function(*args)]
-        number = message["id"]
+            self.loop.soon(partial(function.function, *args))
+            return
 
         async def answer() -> None:
             try:
-                reply = {"re": number, "ok": rpc.encode(await function.function(*args))}
+                reply = {"ok": rpc.encode(await function.function(*args))}
             except LmtuiError as error:
-                reply = {"re": number, "error": rpc.encode_error(error)}
-            self._put(reply)
+                reply = {"error": rpc.encode_error(error)}
+            self._put({"re": message["id"], **reply})
 
-        return [lambda: self.loop.keep(answer())]
+        self.loop.soon(lambda: self.loop.keep(answer()))
+
+    def _reply(self, message: Mapping[str, Any]) -> None:
+        """Take an answer, or a part of it."""
+        future, on_part = self._waiting.get(message["re"], (None, None))
+        if "part" in message:
+            _ = on_part(message["part"]) if on_part is not None else None
+            return
+        _ = self._waiting.pop(message["re"], None)
+        if future is None or future.done():
+            return
+        if "error" in message:
+            future.set_exception(rpc.decode_error(message["error"]))
+        else:
+            future.set_result(message.get("ok"))
+
+    def _fail(self) -> None:
+        """Let all calls fail that wait for an answer: the connection is broken."""
+        self._breaks += 1
+        waiting, self._waiting = list(self._waiting.values()), {}
+        for future, _ in waiting:
+            if not future.done():
+                future.set_exception(HostError("Lost the connection to the host.", _AWAY_HINT))
 
     def close(self) -> None:
         """End the connection; idempotent."""
         self._is_closed.set()
         self._channel.close()
-        self._pending.fail()
+        self._fail()
 
 
 def pause_s(attempt: int) -> float:
