@@ -41,7 +41,6 @@ from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
 from lmtui.engine.entries import Entry
 from lmtui.engine.file_changes import SessionChanges
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
-from lmtui.engine.outside_calls import OutsideCalls
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again
 from lmtui.engine.review import RoleRequests
@@ -51,7 +50,7 @@ from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.engine.trial import SessionTrial
 from lmtui.engine.try_mode import SessionWorkspace
-from lmtui.engine.turn_runner import Background, InputQueue, TurnRunner
+from lmtui.engine.turn_runner import Background, InputQueue, OutsideCalls, TurnRunner
 
 _SET_BY_USER = "you set it"
 

@@ -10,19 +10,21 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 
 from lmtui.core import events
 from lmtui.core.agent_events import BackgroundChanged
 from lmtui.core.errors import ProviderError, SandboxError, SessionFileError
 from lmtui.core.messages import Completion, Priority, TextChunk, ToolCall
 from lmtui.core.permissions.shell_grammar import parse
-from lmtui.core.ports import Checkpoints, Provider, Sandbox
+from lmtui.core.ports import Checkpoints, Provider, Sandbox, ToolResult
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.roles import ModelRole, RoleModel
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.sessions import AgentRunner, run_in_place
 from lmtui.engine.accounting import usage_beside
 from lmtui.engine.agent import Agent
+from lmtui.engine.context_budget import truncate_result
 from lmtui.engine.context_fit import compact_now
 from lmtui.engine.entries import bare
 from lmtui.engine.inbox import UserInput
@@ -321,3 +323,63 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+MOST_AT_ONCE = 4
+_MAX_RESULT_CHARS = 200_000
+
+
+class OutsideCalls:
+    """Runs calls that neither the model nor the user makes, but another program, each by itself.
+
+    They run as the model's do, with permissions, hooks, checkpoints and the log; the conversation is told nothing of them.  A
+    few run at a time, and those that overlap are one turn of the session.
+
+    Args:
+        agent: the root agent.
+        next_turn: returns the id of a turn that begins.
+        redactor: takes secrets out of results.
+    """
+
+    def __init__(self, agent: Agent, next_turn: Callable[[], str], redactor: Redactor) -> None:
+        self._agent = agent
+        self._next_turn = next_turn
+        self._redactor = redactor
+        self._places = asyncio.Semaphore(MOST_AT_ONCE)
+        self._running = 0
+        self._began_s = 0.0
+
+    async def run(self, call: ToolCall, by: str) -> ToolResult:
+        """Run one call and return how it ended; a cancel ends it as stopped and passes on.
+
+        Args:
+            call: its id is unique in the session.
+            by: says whose it is; see `ToolCallStarted`.
+
+        Raises:
+            SessionFileError: the log cannot be written.
+        """
+        async with self._places:
+            self._begin()
+            reason = events.TurnReason.DONE
+            try:
+                found = await run_call(self._agent, call, by=by)
+            except asyncio.CancelledError:
+                reason = events.TurnReason.INTERRUPTED
+                raise
+            finally:
+                self._end(reason)
+        return replace(found, text=self._redactor.text(truncate_result(call.name, found.text, _MAX_RESULT_CHARS)))
+
+    def _begin(self) -> None:
+        if self._running == 0:
+            turn_id = self._next_turn()
+            self._agent.begin(turn_id)
+            self._agent.emit(events.TurnStarted(agent=self._agent.id, turn_id=turn_id))
+            self._began_s = self._agent.services.monotonic()
+        self._running += 1
+
+    def _end(self, reason: events.TurnReason) -> None:
+        self._running -= 1
+        if self._running == 0:
+            self._agent.end_turn(reason, self._began_s)

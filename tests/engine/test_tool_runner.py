@@ -17,7 +17,7 @@ from lmtui.core.ports import Sandbox, ToolResult
 from lmtui.core.sanitize import REDACTED, Redactor
 from lmtui.core.workspace import ExecResult, FileContent
 from lmtui.engine.context_budget import truncate_result
-from lmtui.engine.outside_calls import MOST_AT_ONCE
+from lmtui.engine.turn_runner import MOST_AT_ONCE
 from tests.engine.seen import call, ran, results, seen, shell
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each

@@ -28,7 +28,7 @@ from lmtui.core.sessions import Answer
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.agent import TurnPoints
 from lmtui.engine.subagent_runs import TeamParts
-from lmtui.features.hooks.hook_points import HookPoints
+from lmtui.features.hooks.service import HookPoints
 from lmtui.features.hooks.values import HookCall, HookEvent, HookRan, HookVerdict
 from lmtui.tools.registry import child_tools
 from tests.engine.seen import ending, question, ran, reply, seen, shell
