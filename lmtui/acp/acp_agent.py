@@ -54,24 +54,20 @@ class AcpAgent:
         self._hub = SessionHub()
         self._sessions: dict[str, EditorSession] = {}
         self._noted: set[Path] = set()
-        self._routes: dict[str, tuple[type[BaseModel], Handler]] = {
-            "authenticate": (schema.AuthenticateRequest, self.authenticate),
-            "session/new": (schema.NewSessionRequest, self.new_session),
-            "session/load": (schema.LoadSessionRequest, self.load_session),
-            "session/resume": (schema.ResumeSessionRequest, self.resume_session),
-            "session/fork": (schema.ForkSessionRequest, self.fork_session),
-            "session/list": (schema.ListSessionsRequest, self.list_sessions),
-            "session/delete": (schema.DeleteSessionRequest, self.delete_session),
-            "session/close": (schema.CloseSessionRequest, self.close_session),
-            "session/set_mode": (schema.SetSessionModeRequest, self.set_session_mode),
-            "session/set_config_option": (schema.SetSessionConfigOptionSelectRequest, self.set_config_option),
-            "session/prompt": (schema.PromptRequest, self.prompt),
+        self.routes: dict[str, Handler] = {
+            "authenticate": self.authenticate,
+            "session/new": self.new_session,
+            "session/load": self.load_session,
+            "session/resume": self.resume_session,
+            "session/fork": self.fork_session,
+            "session/list": self.list_sessions,
+            "session/delete": self.delete_session,
+            "session/close": self.close_session,
+            "session/set_mode": self.set_session_mode,
+            "session/set_config_option": self.set_config_option,
+            "session/prompt": self.prompt,
         }
-
-    def route(self, method: str, params: Any) -> tuple[type[BaseModel], Handler] | None:
-        if method == "session/set_config_option" and isinstance(params, dict) and params.get("type") == "boolean":
-            return schema.SetSessionConfigOptionBooleanRequest, self.set_config_option
-        return self._routes.get(method)
+        """What answers a request; the type of its parameter says what the request's parameters are."""
 
     async def authenticate(self, request: schema.AuthenticateRequest) -> None:
         """Find a model server."""

@@ -9,12 +9,12 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from acp import schema
 from acp.connection import Connection
 from acp.exceptions import RequestError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from lmtui.acp.editor_client import Editor, dumped
 from lmtui.acp.editor_pipe import REQUEST_ID, EditorPipe
@@ -70,11 +70,11 @@ class Dispatcher:
             if method == "initialize":
                 self._editor.after_answer(self.load)
                 return dumped(self._editor.initialize(schema.InitializeRequest.model_validate(params or {})))
-            route = (await self.load()).route(method, params)
-            if route is None:
+            handler = (await self.load()).routes.get(method)
+            if handler is None:
                 raise RequestError(METHOD_NOT_FOUND, f"Method not found: {sanitize_line(method)[:100]}")
-            model, handler = route
-            return dumped(await self._worked_on(handler(model.model_validate(params or {}))))
+            request = TypeAdapter(get_type_hints(handler)["request"]).validate_python(params or {})
+            return dumped(await self._worked_on(handler(request)))
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)[:3]
             words = sanitize_line("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found))

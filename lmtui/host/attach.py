@@ -463,25 +463,21 @@ class AttachEndpoint:
         """Read the first frame, and answer it."""
         async with asyncio.timeout(_GREETING_LIMIT_S):
             first = rpc.loads(await _frame(socket))
-        hello = first[0].get("hello") if first else None
-        if not isinstance(hello, dict):
-            raise UsageError("the first message is not a greeting")
-        if hello.get("protocol") != rpc.PROTOCOL:
+        hello = rpc.decode(rpc.Hello, first[0].get("hello") if first else None)
+        if hello.protocol != rpc.PROTOCOL:
             raise UsageError(
-                f"host (lmtui {__version__}) and client (lmtui {sanitize_line(str(hello.get('version')))[:20]}) do not match",
+                f"host (lmtui {__version__}) and client (lmtui {sanitize_line(hello.version)[:20]}) do not match",
                 "Use the same version on both sides; `lmtui host stop` ends an older host.",
             )
-        is_local = is_unix(socket.scope)
-        folder, given = str(hello.get("folder") or ""), GivenSettings()
-        if is_local:
-            flags, environment = hello.get("flags"), hello.get("environment")
-            given = GivenSettings(flags if isinstance(flags, dict) else {}, _texts(environment))
+        is_local, folder, given = is_unix(socket.scope), hello.folder, GivenSettings()
+        if is_local:  # an empty variable hides that of the host, which another command started
+            environment = {key: each for key, each in hello.environment.items() if each or key in os.environ}
+            given = GivenSettings(hello.flags, environment)
         else:
             folder = str(self._hub.allowed(folder) if folder else next(iter(self._hub.folders), ""))
-        session_id = str(hello.get("session") or "")
-        runtime = self._hub.runtime_of(session_id) if session_id else None
-        if runtime is None and session_id and not is_local:
-            runtime = await self._hub.find_runtime(session_id)
+        runtime = self._hub.runtime_of(hello.session) if hello.session else None
+        if runtime is None and hello.session and not is_local:
+            runtime = await self._hub.find_runtime(hello.session)
         if runtime is None and not folder:
             raise UsageError(
                 "clients may not open any folder yet", "Start a session on that machine, or set host_folders there."
@@ -489,7 +485,7 @@ class AttachEndpoint:
         runtime = runtime or await self._hub.runtime(Path(folder), given)
         if is_local and folder:
             self._hub.allow(Path(folder))
-        name = sanitize_line(str(hello.get("name") or "a client"))[:60]
+        name = sanitize_line(hello.name or "a client")[:60]
         client = AttachedClient(name, socket.scope["extensions"][ABORT], is_local)
         attachment = Attachment(self._hub, runtime, client, self._line)
         welcome = {"version": __version__, "folder": str(runtime.workspace), "sessions": [each.id for each in runtime.sessions]}
@@ -517,12 +513,6 @@ def is_unix(scope: Scope) -> bool:
     """Tell whether a request came through the local socket, which only this user can open."""
     server = scope.get("server")
     return server is not None and server[1] is None
-
-
-def _texts(value: object) -> dict[str, str]:
-    """Return the variables of a client; an empty one hides that of the host, which another command started."""
-    found = value.items() if isinstance(value, dict) else ()
-    return {key: each for key, each in found if isinstance(key, str) and isinstance(each, str) and (each or key in os.environ)}
 
 
 async def _write(socket: WebSocket, outbox: Outbox) -> None:

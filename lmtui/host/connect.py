@@ -198,17 +198,11 @@ class Target:
             LmtuiError: no host runs, or it refuses.
         """
         connection = self._connected(may_start=may_start)
-        hello = {
-            "protocol": rpc.PROTOCOL,
-            "version": __version__,
-            "name": client_name(),
-            "folder": self.folder,
-            "session": self.session,
-            **({} if self.url else {"flags": dict(self.flags), "environment": dict(self.environment)}),
-        }
+        given = () if self.url else (dict(self.flags), dict(self.environment))
+        hello = rpc.Hello(rpc.PROTOCOL, __version__, client_name(), self.folder, self.session, *given)
         channel = _WebSocketChannel(connection)
         try:
-            channel.send(rpc.dumps([{"hello": hello}]))
+            channel.send(rpc.dumps([{"hello": rpc.encode(hello)}]))
             first = rpc.loads(channel.receive())[0]
         except (ConnectionError, IndexError) as error:
             raise LmtuiError("the host closed the connection", "See `lmtui host status` on its machine.") from error

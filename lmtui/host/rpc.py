@@ -46,6 +46,19 @@ SESSION = "session:"
 REVIEW = "review:"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hello:
+    """The first message of a client: who it is, where it goes, and the settings that it brings."""
+
+    protocol: int
+    version: str = ""
+    name: str = ""
+    folder: str = ""
+    session: str = ""
+    flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
 class Kind(StrEnum):
     """How a member of a port is used."""
 
