@@ -27,7 +27,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from lmtui.core import agent_events, budgets, events, model_events, prompt_parts
+from lmtui.core import agent_events, budgets, events, model_events, prompt_parts, tool_scopes, verification
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, Event, SessionOpened
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, ImageRef, sniff
@@ -46,9 +46,8 @@ def _events_of(module: ModuleType) -> Iterator[type[Event]]:
 
 
 _OF_FEATURES = (importlib.import_module(name) for feature in features() for name in feature.events)
-EVENT_TYPES: tuple[type[Event], ...] = tuple(
-    each for module in (events, agent_events, model_events, budgets, prompt_parts, *_OF_FEATURES) for each in _events_of(module)
-)
+_CORE = (events, agent_events, model_events, budgets, prompt_parts, tool_scopes, verification)
+EVENT_TYPES: tuple[type[Event], ...] = tuple(each for module in (*_CORE, *_OF_FEATURES) for each in _events_of(module))
 _BY_KIND = {event_type.kind: event_type for event_type in EVENT_TYPES}
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.events import Envelope, Event
-from lmtui.core.tool_scopes import SkillUsed
 from lmtui.features.hooks.values import HookRan
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.registry import FEATURES
@@ -64,7 +63,6 @@ TOOLS = {
 }
 EVENTS: dict[str, Event] = {
     "hooks": HookRan(event="Stop", command="true"),
-    "skills": SkillUsed(skill="find-bug", source="shipped"),
 }
 SCRIPT = """
 import asyncio, contextlib, io, json, os, sys

@@ -14,7 +14,6 @@ FEATURE = Feature(
         },
         "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
     },
-    events=("lmtui.core.verification",),
     subcommands=(Subcommand("check", "lmtui.features.checks.subcommands:check"),),
     commands="lmtui.features.checks.commands:COMMANDS",
 )

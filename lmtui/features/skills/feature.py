@@ -6,7 +6,6 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     service="lmtui.features.skills.service:SkillsService",
-    events=("lmtui.core.tool_scopes",),
     tools=("lmtui.features.skills.tools:SKILL", "lmtui.features.skills.tools:PROMOTE"),
     subcommands=(Subcommand("skills list|show NAME", "lmtui.features.skills.subcommands:skills"),),
     commands="lmtui.features.skills.commands:COMMANDS",
