@@ -132,7 +132,7 @@ async def chat(api: ApiContext, call: ApiCall, body: wire.ChatRequest) -> Respon
     head: dict[str, Any] = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
     headers = {"x-session-id": session.id}
     if body.stream:
-        has_usage = body.stream_options is not None and body.stream_options.include_usage
+        has_usage = bool(body.stream_options and body.stream_options.get("include_usage"))
         return EventStream(_blocks(turn, head, api.options.heartbeat_s, has_usage=has_usage), headers=headers)
     try:
         while await turn.piece(_LOOK_AGAIN_S) is not None:

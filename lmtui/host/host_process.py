@@ -104,31 +104,22 @@ class Notifier:
             return
         match envelope.event:
             case events.ApprovalRequested(text=text):
-                self._tell("waits", f"waits for you: {text}", folder, envelope.session)
+                what, text = "waits", f"waits for you: {text}"
             case events.TurnEnded(agent=events.ROOT, reason=reason):
-                self._tell(str(reason), f"ended: {reason}", folder, envelope.session)
+                what, text = str(reason), f"ended: {reason}"
             case _:
-                pass
-
-    def _tell(self, what: str, text: str, folder: Path, session: str) -> None:
-        told = {
-            "LMTUI_EVENT": what,
-            "LMTUI_TEXT": sanitize_line(f"{folder.name}: {text}")[:300],
-            "LMTUI_SESSION": session,
-            "LMTUI_FOLDER": str(folder),
-        }
+                return
+        told = {"LMTUI_EVENT": what, "LMTUI_TEXT": sanitize_line(f"{folder.name}: {text}")[:300]}
+        told |= {"LMTUI_SESSION": envelope.session, "LMTUI_FOLDER": str(folder)}
         task = asyncio.get_running_loop().create_task(self._run({**without_keys(os.environ), **told}))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, environment: Mapping[str, str]) -> None:
+        nothing = asyncio.subprocess.DEVNULL
         with contextlib.suppress(OSError, TimeoutError):
             process = await asyncio.create_subprocess_shell(
-                self._command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=environment,
+                self._command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment
             )
             try:
                 async with asyncio.timeout(_NOTIFY_LIMIT_S):

@@ -14,21 +14,8 @@ from starlette.responses import Response
 
 from lmtui.app.host import encode_event
 from lmtui.app.reports import bare_history, list_sessions
-from lmtui.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Envelope,
-    FilesChanged,
-    FilesRestored,
-    InboxChanged,
-    ModelChanged,
-    Outcome,
-    PlanChanged,
-    SessionRenamed,
-    TurnEnded,
-    UsageUpdated,
-    pending_approvals,
-)
+from lmtui.core import events
+from lmtui.core.events import ApprovalRequested, Envelope, pending_approvals
 from lmtui.core.messages import Image, Usage
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
@@ -62,7 +49,7 @@ def last_seq(session: Session) -> int:
     return history[-1].seq if history else 0
 
 
-def _last(session: Session, kind: type[Any]) -> Any:
+def _last(session: Session, kind: type[events.Event]) -> Any:
     return next((each.event for each in reversed(bare_history(session)) if isinstance(each.event, kind)), None)
 
 
@@ -74,7 +61,7 @@ def needs_answer(session: Session) -> bool:
 def detail(api: ApiContext, session: Session) -> wire.SessionDetail:
     """Return an open session in the form of the API."""
     runtime = api.hub.runtime_of(session.id)
-    renamed, model = (_last(session, kind) for kind in (SessionRenamed, ModelChanged))
+    renamed, model = (_last(session, kind) for kind in (events.SessionRenamed, events.ModelChanged))
     return wire.SessionDetail(
         id=session.id,
         folder=str(runtime.workspace) if runtime is not None else "",
@@ -164,7 +151,7 @@ async def history(session: Session, query: wire.HistoryQuery) -> Response:
 
 
 @_route("GET", f"{_ONE}/events", media=EVENT_STREAM)
-async def events(api: ApiContext, call: ApiCall, session: Session, query: wire.EventsQuery) -> Response:
+async def followed(api: ApiContext, call: ApiCall, session: Session, query: wire.EventsQuery) -> Response:
     """Stream the events of a session."""
     told = call.request.headers.get("last-event-id", "")
     if told and not re.fullmatch(r"\d{1,15}", told):
@@ -198,7 +185,7 @@ async def said(api: ApiContext, call: ApiCall, session: Session, body: wire.NewM
     if body.wait:
         await session.wait_idle()
     past = reversed(bare_history(session)) if body.wait else ()
-    ended = next((each for each in past if each.seq > before and isinstance(each.event, TurnEnded)), None)
+    ended = next((each for each in past if each.seq > before and isinstance(each.event, events.TurnEnded)), None)
     turn = as_json(ended) if ended is not None else None
     return wire.Receipt(seq=before, is_running=session.is_running, turn=turn)
 
@@ -249,18 +236,18 @@ def give_answer(session: Session, approval_id: str, body: wire.ApprovalAnswer) -
         by = {"outcome": str(resolved.outcome), "by": resolved.by}
         raise ApiError(409, f"{resolved.by} has already answered: {resolved.outcome}", "No answer is needed.", **by)
     hunks = None if body.hunks is None else tuple(body.hunks)
-    session.answer(approval_id, Answer(Outcome(body.outcome), body.feedback, body.rule, hunks=hunks, by=body.by))
+    session.answer(approval_id, Answer(events.Outcome(body.outcome), body.feedback, body.rule, hunks=hunks, by=body.by))
     _, resolved = _question(session, approval_id)
     if resolved is None:
         raise ApiError(409, "the question is no longer open")
     return wire.ApprovalDone(approval_id=approval_id, outcome=resolved.outcome, by=resolved.by)
 
 
-def _question(session: Session, approval_id: str) -> tuple[ApprovalRequested | None, ApprovalResolved | None]:
+def _question(session: Session, approval_id: str) -> tuple[ApprovalRequested | None, events.ApprovalResolved | None]:
     """Return a question and its answer, as far as there are any."""
     found = [each.event for each in bare_history(session) if getattr(each.event, "approval_id", "") == approval_id]
     asked = next((each for each in found if isinstance(each, ApprovalRequested)), None)
-    return asked, next((each for each in found if isinstance(each, ApprovalResolved)), None)
+    return asked, next((each for each in found if isinstance(each, events.ApprovalResolved)), None)
 
 
 @_route("POST", f"{_ONE}/mode")
@@ -315,7 +302,7 @@ async def queue(session: Session) -> wire.Queue:
 
 
 def _queue(session: Session) -> wire.Queue:
-    return wire.filled(wire.Queue, _last(session, InboxChanged) or InboxChanged())
+    return wire.filled(wire.Queue, _last(session, events.InboxChanged) or events.InboxChanged())
 
 
 @_route("DELETE", f"{_ONE}/queue/{{place}}")
@@ -340,7 +327,9 @@ async def queue_resumed(session: Session) -> wire.Queue:
 async def files(session: Session) -> wire.SessionFiles:
     """Return the files that a session changed."""
     found: dict[str, wire.ChangedFile] = {}
-    changed = (each.event for each in bare_history(session) if isinstance(each.event, FilesChanged | FilesRestored))
+    changed = (
+        each.event for each in bare_history(session) if isinstance(each.event, events.FilesChanged | events.FilesRestored)
+    )
     for change in (each for event in changed for each in event.changes):
         before = found.pop(change.path, None)
         added = change.added_lines + (before.added if before else 0)
@@ -352,7 +341,7 @@ async def files(session: Session) -> wire.SessionFiles:
 @_route("GET", f"{_ONE}/tasks")
 async def tasks(session: Session) -> wire.Tasks:
     """Return the todos and the plan's steps."""
-    changed = _last(session, PlanChanged)
+    changed = _last(session, events.PlanChanged)
     plan = changed.plan if changed is not None else Plan()
     return wire.Tasks(todos=list(plan.todos), steps=list(plan.steps))
 
@@ -361,6 +350,6 @@ async def tasks(session: Session) -> wire.Tasks:
 async def usage(session: Session) -> wire.SessionUsage:
     """Return the tokens that a session used."""
     past = bare_history(session)
-    spent = [each.event.usage for each in past if isinstance(each.event, UsageUpdated)]
-    turns = sum(isinstance(each.event, TurnEnded) and each.event.agent == "root" for each in past)
+    spent = [each.event.usage for each in past if isinstance(each.event, events.UsageUpdated)]
+    turns = sum(isinstance(each.event, events.TurnEnded) and each.event.agent == "root" for each in past)
     return wire.filled(wire.SessionUsage, sum(spent, Usage()), requests=len(spent), turns=turns)

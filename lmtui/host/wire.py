@@ -358,13 +358,6 @@ class ChatMessage(BaseModel):
     content: str | list[ChatPart] | None = None
 
 
-class StreamOptions(BaseModel):
-    """How a stream ends."""
-
-    model_config = ConfigDict(extra="allow")
-    include_usage: bool = False
-
-
 class ChatRequest(BaseModel):
     """A request in OpenAI's form; sampling and tools of the client are ignored, for the agent has its own."""
 
@@ -372,7 +365,7 @@ class ChatRequest(BaseModel):
     model: str = "lmtui"
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2_000)]
     stream: bool | None = False
-    stream_options: StreamOptions | None = None
+    stream_options: dict[str, bool] | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = 1
 
 
