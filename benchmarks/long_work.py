@@ -25,8 +25,10 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Limits, Policy
 from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import ExecResult
+from lmtui.engine.agent import ModelAccess
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
+from lmtui.engine.context_budget import ContextBudget
+from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.store.session_logs import SessionFile
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
@@ -99,7 +101,8 @@ def make_session(model: StepModel, folder: Path, threshold_tokens: int = 0) -> E
         toolbox=ToolRegistry("/home/me/project"),
         sandbox=_workspace(),
         policy=Policy(Mode.AUTO, (), is_attended=True),
-        model=ModelOptions(ModelSettings("model"), compact_at=threshold_tokens),
+        main=ModelSettings("model"),
+        model=ModelAccess(window=ContextBudget(threshold_tokens=threshold_tokens)),
         limits=Limits(max_iterations=0),
         now=lambda: datetime.now(UTC),
         monotonic=time.monotonic,

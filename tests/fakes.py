@@ -57,10 +57,12 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
-from lmtui.engine.agent import TurnPoints
+from lmtui.engine.agent import ModelAccess, TurnPoints
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
+from lmtui.engine.context_budget import Budget, ContextBudget
+from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.engine.subagent_runs import TeamParts
+from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.features.checks.fixing import FixingLadder
 from lmtui.features.checks.turn_checks import TurnChecks
 from lmtui.features.skills.values import Skills
@@ -552,16 +554,15 @@ class Rig:
             images=images,
             redactor=redactor or Redactor(()),
             team=team or TeamParts(),
-            model=ModelOptions(
-                ModelSettings("model"),
+            main=ModelSettings("model"),
+            model=ModelAccess(
+                KnownModel(profiles, call_form),
+                ContextBudget(
+                    Budget(form=call_form or ToolCallFormat.NATIVE), tools, compact_at, asks_for_summaries=asks_for_summaries
+                ),
                 roles or {},
-                profiles,
-                call_form,
-                tools,
-                vision,
-                compact_at=compact_at,
-                asks_for_summaries=asks_for_summaries,
-                has_spare_slot=has_spare_slot,
+                has_spare_slot,
+                vision=vision,
             ),
             points=points,
             features=offers({PromptSource: guide, Skills: skills, Notes: notes}),

@@ -42,8 +42,11 @@ from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingsControls
 from lmtui.core.subagents import AgentDefinitions
+from lmtui.engine.agent import ModelAccess
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
+from lmtui.engine.context_budget import Budget, ContextBudget
+from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.service import CommandCall
 from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
@@ -462,26 +465,24 @@ class Runtime:
             policy=replace(
                 policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules))
             ),
-            model=self._model_options(config, asked),
+            main=_model_settings(config, asked.model),
+            model=self._model_access(config),
             limits=limits_of(config),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
             log=open_log(session_id),  # last: what fails before it leaves no file and no lock
         )
 
-    def _model_options(self, config: Config, asked: AskedModel) -> ModelOptions:
-        return ModelOptions(
-            main=_model_settings(config, asked.model),
-            roles=parse_roles(config.roles),
-            profiles=self.servers.profiles,
-            loader=self.servers.on_demand.ensure,
-            call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
-            tools=config.tools,
+    def _model_access(self, config: Config) -> ModelAccess:
+        call_form = None if config.call_form == "auto" else ToolCallFormat(config.call_form)
+        budget = Budget(self.count_tokens, call_form or ToolCallFormat.NATIVE)
+        return ModelAccess(
+            KnownModel(self.servers.profiles, call_form),
+            ContextBudget(budget, config.tools, config.compact_at, asks_for_summaries=config.summaries == "on"),
+            parse_roles(config.roles),
+            lambda: self.is_attended and self._connection.slot_count() > 1,
             vision=None if config.vision == "auto" else config.vision == "true",
-            count_tokens=self.count_tokens,
-            compact_at=config.compact_at,
-            asks_for_summaries=config.summaries == "on",
-            has_spare_slot=lambda: self.is_attended and self._connection.slot_count() > 1,
+            loader=self.servers.on_demand.ensure,
         )
 
     def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:

@@ -28,7 +28,6 @@ from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
 _LEAST_MEMORY_MB = 512
 _MOST_TMP_MB = 4096
 _MOST_TIMEOUT_S = 600
-CHILD_LIMITS = Limits(max_iterations=60)  # of a sub-agent
 
 
 def limits_of(config: Config) -> Limits:
@@ -71,7 +70,6 @@ def team_of(
     papers = AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on")
     return TeamParts(
         toolbox=toolbox,
-        limits=CHILD_LIMITS,
         parallel=connection.slot_count,
         max_depth=config.agent_max_depth if config.has_sub_agents else 0,
         definitions=definitions,

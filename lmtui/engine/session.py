@@ -22,22 +22,20 @@ from lmtui.core.ports import (
     Provider,
     Sandbox,
     SessionLog,
-    TokenCounter,
     Toolbox,
 )
 from lmtui.core.programs import Interpreter
-from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor, pluralize
-from lmtui.core.servers import BY_HAND, LEARNED, ModelLoader, Profiles
+from lmtui.core.servers import BY_HAND, LEARNED
 from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Subscriber, Waiting
 from lmtui.core.verification import GoalChanged, GoalState
-from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
+from lmtui.core.window import WindowItem, WindowPart
 from lmtui.core.workspace import BackgroundCommands, Changes
 from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse, TurnPoints
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.call_permissions import mask_files
 from lmtui.engine.context import RECALLED, Conversation, ModelSettings
-from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
+from lmtui.engine.context_budget import CALL_TOKENS
 from lmtui.engine.entries import Entry
 from lmtui.engine.file_changes import SessionChanges
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
@@ -47,7 +45,6 @@ from lmtui.engine.review import RoleRequests
 from lmtui.engine.spending import Spending
 from lmtui.engine.stop_policy import SessionSleep
 from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
-from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.engine.trial import SessionTrial
 from lmtui.engine.try_mode import SessionWorkspace
 from lmtui.engine.turn_runner import Background, InputQueue, OutsideCalls, TurnRunner
@@ -234,49 +231,11 @@ def _first_line(message: Message) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelOptions:
-    """What the settings say about the models of a session.
-
-    Args:
-        main: what is asked of the session's own model; `roles` name other models for other work.
-        profiles: where what is learned about a model is kept, None to keep nothing.
-        call_form: the form of tool calls that the user set, None to choose by what is known.
-        tools: the set of tools, or "auto".
-        vision: whether the model sees pictures, None to ask its server.
-        compact_at: the size, in tokens, from which a conversation is compacted; 0 for a share of the window.
-        has_spare_slot: tells whether another request leaves the prompt cache of the conversation alone.
-        loader: loads a role's model before a request goes to it; None leaves that to the server.
-    """
-
-    main: ModelSettings = field(default_factory=ModelSettings)
-    roles: Roles = field(default_factory=dict)
-    profiles: Profiles | None = None
-    call_form: ToolCallFormat | None = None
-    tools: str = "auto"
-    vision: bool | None = None
-    count_tokens: TokenCounter = bytes_by_four
-    compact_at: int = 0
-    asks_for_summaries: bool = False
-    has_spare_slot: Callable[[], bool] = bool
-    loader: ModelLoader | None = None
-
-    def access(self) -> ModelAccess:
-        """Return how the root agent reaches its model."""
-        budget = Budget(self.count_tokens, self.call_form or ToolCallFormat.NATIVE)
-        window = ContextBudget(budget, self.tools, self.compact_at, asks_for_summaries=self.asks_for_summaries)
-        return ModelAccess(
-            KnownModel(self.profiles, self.call_form),
-            window,
-            self.roles,
-            self.has_spare_slot,
-            vision=self.vision,
-            loader=self.loader,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class SessionParts:
-    """What a session is made of; the composition root chooses them."""
+    """What a session is made of; the composition root chooses them.
+
+    `main` is what is asked of the session's own model, `model` how the root agent reaches it.
+    """
 
     id: str
     log: SessionLog
@@ -287,7 +246,8 @@ class SessionParts:
     limits: Limits
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
-    model: ModelOptions = field(default_factory=ModelOptions)
+    main: ModelSettings = field(default_factory=ModelSettings)
+    model: ModelAccess = field(default_factory=ModelAccess)
     checkpoints: Checkpoints | None = None
     images: Images | None = None
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
@@ -368,9 +328,9 @@ class EngineSession:
             mode=parts.policy.mode,
             rules=parts.policy.rules,
             planning=PlanMode.starting(parts.policy.mode),
-            model=ModelInUse(settings=parts.model.main, main=parts.model.main),
+            model=ModelInUse(settings=parts.main, main=parts.main),
         )
-        agent = Agent(state, services, Conversation(events.ROOT, picture=picture), parts.model.access())
+        agent = Agent(state, services, Conversation(events.ROOT, picture=picture), parts.model)
         agent.children = SubAgents(self._team, agent).run if self._team.can_send(0) else None
         mask_files(agent)
         return agent

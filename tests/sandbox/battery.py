@@ -24,7 +24,7 @@ from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits, Policy, Sandbox
 from lmtui.core.sessions import Answer
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
+from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tui.modals.approval_text import notes
 from tests.fakes import FakeProvider, MemoryLog, Ticking, answer
@@ -157,7 +157,7 @@ async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
     rules = tuple(parse_rule(f"Shell({rule})", Effect.ALLOW, "user") for rule in case.allow)
     parts = SessionParts(
         id="20260101_120000_abcdef", log=MemoryLog(), provider=FakeProvider(answer("", (case.tool, json.dumps(arguments)))),
-        toolbox=ToolRegistry(str(setting.workspace)), sandbox=sandbox, model=ModelOptions(ModelSettings("model")),
+        toolbox=ToolRegistry(str(setting.workspace)), sandbox=sandbox, main=ModelSettings("model"),
         policy=Policy(_MODES.get(case.category, Mode.AUTO), rules, is_attended=True), limits=Limits(),
         now=Ticking().now, monotonic=time.monotonic,
     )  # fmt: skip
