@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,58 +95,58 @@ class _HalfOpen:
         connection.transport.abort()
 
 
-class _Http(H11Protocol):
-    """uvicorn's protocol with a limit for headers, and an application that can drop its connection."""
+class _Abortable:
+    """A protocol of uvicorn, with an application that can drop its connection, whatever waits to be sent on it."""
 
-    half_open: _HalfOpen
+    app: ASGIApp
+    transport: Any
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
-        self.app = _with_abort(self.app, self)
+        app = self.app
+
+        async def with_abort(scope: Scope, receive: Receive, send: Send) -> None:
+            scope.setdefault("extensions", {})[ABORT] = self.transport.abort
+            await app(scope, receive, send)
+
+        self.app = with_abort
+
+
+class _WebSocket(_Abortable, WebSocketsSansIOProtocol):
+    """The protocol of WebSockets."""
+
+
+class _Http(_Abortable, H11Protocol):
+    """The protocol of HTTP, with a limit for headers."""
+
+    def __init__(self, half_open: _HalfOpen, **more: Any) -> None:
+        super().__init__(**more)
+        self._half_open = half_open
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.half_open.add(self)
+        self._half_open.add(self)
 
     def data_received(self, data: bytes) -> None:
         before: Any = self.cycle
         super().data_received(data)
         cycle: Any = self.cycle
         if cycle is not before or self not in self.connections:  # a request has begun, or it is a WebSocket now
-            self.half_open.done(self)
+            self._half_open.done(self)
         elif cycle is None or cycle.response_complete:
-            self.half_open.add(self)
+            self._half_open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.half_open.done(self)
+        self._half_open.done(self)
         super().connection_lost(exc)
-
-
-class _WebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, with an application that can drop its connection."""
-
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **more)
-        self.app = _with_abort(self.app, self)
-
-
-def _with_abort(app: ASGIApp, protocol: _Http | _WebSocket) -> ASGIApp:
-    """Return an application whose scopes have the extension that drops the connection, whatever waits to be sent on it."""
-
-    async def with_abort(scope: Scope, receive: Receive, send: Send) -> None:
-        scope.setdefault("extensions", {})[ABORT] = protocol.transport.abort
-        await app(scope, receive, send)
-
-    return with_abort
 
 
 class _Server(uvicorn.Server):
     """uvicorn's server without its clock, and without signal handlers: who runs it has those."""
 
-    def __init__(self, config: uvicorn.Config, stop: asyncio.Event, protocol: type[_Http]) -> None:
+    def __init__(self, config: uvicorn.Config, stop: asyncio.Event, end: Callable[[], object]) -> None:
         super().__init__(config)
-        self._stop = stop
-        self._protocol = protocol
+        self._stop, self._end = stop, end
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -155,60 +155,39 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; who begins an encrypted connection has as long to finish that as others have for their headers."""
-        config, loop = self.config, asyncio.get_running_loop()
+        half_open, self.servers = _HalfOpen(), []
 
         def connect() -> asyncio.Protocol:
-            return self._protocol(config=config, server_state=self.server_state, app_state={})
+            return _Http(half_open, config=self.config, server_state=self.server_state, app_state={})
 
-        limit_s = HEADERS_TIMEOUT_S if config.ssl is not None else None
-        self.servers = []
         for each in sockets or ():
-            self.servers.append(
-                await loop.create_server(
-                    connect, sock=each, ssl=config.ssl, backlog=_ACCEPTED_AT_ONCE, ssl_handshake_timeout=limit_s
-                )
-            )
+            context = self.config.ssl if each.family != socket.AF_UNIX else None
+            limits: dict[str, Any] = {"ssl": context, "ssl_handshake_timeout": HEADERS_TIMEOUT_S} if context else {}
+            listening = asyncio.get_running_loop().create_server(connect, sock=each, backlog=_ACCEPTED_AT_ONCE, **limits)
+            self.servers.append(await listening)
             each.listen(_LISTEN_BACKLOG)
         self.started = True
 
     async def main_loop(self) -> None:
-        """Wait for the end; nothing wakes up in between."""
+        """Wait for the end, and end the streams, so that their connections do not hold it up; nothing wakes up in between."""
         _ = await self._stop.wait()
+        _ = self._end()
 
 
 async def serve(
-    app: Starlette,
-    sockets: Sequence[socket.socket],
-    *,
-    stop: asyncio.Event,
-    certificate: Path | None = None,
+    app: Starlette, sockets: Sequence[socket.socket], *, stop: asyncio.Event, certificate: Path | None = None
 ) -> None:
     """Serve until `stop` is set, then end streams and close within two seconds.
 
     Args:
-        app: the application of `build_app`.
+        app: an application; `app.state.end` ends its streams.
         sockets: they listen already and are closed at the end; a certificate is used on those of TCP.
         stop: ends it.
         certificate: a PEM file with the certificate and its key.
     """
-    half_open = _HalfOpen()
-    http: type[_Http] = type("_BoundHttp", (_Http,), {"half_open": half_open})
-    local = [each for each in sockets if each.family == socket.AF_UNIX]
-    remote = [each for each in sockets if each.family != socket.AF_UNIX]
-    groups = [(local, None), (remote, certificate)] if certificate is not None else [([*local, *remote], None)]
-    servers = [_Server(_config(app, http, pem), stop, http).serve(list(group)) for group, pem in groups if group]
-    ending = asyncio.ensure_future(_end(app, stop))
-    try:
-        _ = await asyncio.gather(*servers)
-    finally:
-        _ = ending.cancel()
-        _ = await asyncio.gather(ending, return_exceptions=True)
-
-
-def _config(app: ASGIApp, http: type[_Http], certificate: Path | None) -> uvicorn.Config:
-    return uvicorn.Config(
+    config = uvicorn.Config(
         app,
-        http=http,
+        http=_Http,
         ws=_WebSocket,
         loop="none",
         interface="asgi3",
@@ -228,9 +207,4 @@ def _config(app: ASGIApp, http: type[_Http], certificate: Path | None) -> uvicor
         ws_per_message_deflate=False,
         ssl_certfile=certificate,
     )
-
-
-async def _end(app: Starlette, stop: asyncio.Event) -> None:
-    """End the streams once it is over, so that their connections do not hold it up."""
-    _ = await stop.wait()
-    app.state.end()
+    await _Server(config, stop, app.state.end).serve(list(sockets))
