@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,42 +66,28 @@ def _implemented(member: Member) -> Any:
     """Return the method or property by which a remote object has a member of its port."""
     names = tuple(member.parameters)
 
-    def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        return {**dict(zip(names, args, strict=False)), **kwargs}
+    def nested(self: RemotePort) -> Any:
+        path = f"{self._path}.{member.name}" if self._path else member.name
+        assert member.returns is not None
+        return remote_port(self._link, self._on, path, member.returns)
+
+    def value(self: RemotePort) -> Any:
+        return self._link.value(self._on, self._path, member)
+
+    def call(self: RemotePort, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        return getattr(self._link, _METHODS[member.kind])(self._on, self._path, member, given)
 
     match member.kind:
         case Kind.PORT:
-
-            def nested(self: RemotePort) -> Any:
-                path = f"{self._path}.{member.name}" if self._path else member.name
-                assert member.returns is not None
-                return remote_port(self._link, self._on, path, member.returns)
-
             return property(nested)
         case Kind.VALUE:
-
-            def value(self: RemotePort) -> Any:
-                return self._link.value(self._on, self._path, member)
-
             return property(value) if member.is_property else value
-        case Kind.ASYNC:
-
-            async def call_async(self: RemotePort, *args: Any, **kwargs: Any) -> Any:
-                return await self._link.call_async(self._on, self._path, member, given(args, kwargs))
-
-            return call_async
-        case Kind.STREAM:
-
-            def stream(self: RemotePort, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-                return self._link.stream(self._on, self._path, member, given(args, kwargs))
-
-            return stream
-        case Kind.CALL:
-
-            def call(self: RemotePort, *args: Any, **kwargs: Any) -> Any:
-                return self._link.call(self._on, self._path, member, given(args, kwargs))
-
+        case _:
             return (lambda *_: None) if member.name == "run_agents_in" else call  # agents run in the host
+
+
+_METHODS = {Kind.CALL: "call", Kind.ASYNC: "call_async", Kind.STREAM: "stream"}
 
 
 class RemoteSession(LinkedSession):
