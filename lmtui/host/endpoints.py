@@ -176,18 +176,16 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
     too_large = ApiError(413, f"the body is larger than {most_bytes:,} bytes")
     if told.isdecimal() and int(told[:20]) > most_bytes:
         raise too_large
-    parts: list[bytes] = []
-    size = 0
+    data = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             async for part in request.stream():
-                size += len(part)
-                if size > most_bytes:
+                data += part
+                if len(data) > most_bytes:
                     raise too_large
-                parts.append(part)
     except TimeoutError:
         raise ApiError(408, f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s") from None
-    return b"".join(parts)
+    return bytes(data)
 
 
 def status_of(error: LmtuiError) -> int:
@@ -199,18 +197,16 @@ def status_of(error: LmtuiError) -> int:
 
 async def tell_error(request: Request, error: Exception) -> Response:
     """Return the answer to an error that a handler raised."""
-    headers: dict[str, str] = {}
+    headers = error.headers if isinstance(error, HTTPException) else None
     if isinstance(error, HTTPException):
-        status, message, hint, more = error.status_code, str(error.detail), "", {}
-        headers |= error.headers or {}
-    elif isinstance(error, LmtuiError):
-        status, message, hint = status_of(error), str(error), error.hint
-        more = error.more if isinstance(error, ApiError) else {}
-    else:
-        status, message, hint, more = 500, "something went wrong inside lmtui", "Its log has more.", {}
+        error = ApiError(error.status_code, str(error.detail))
+    elif not isinstance(error, LmtuiError):
+        error = ApiError(500, "something went wrong inside lmtui", "Its log has more.")
+    status, more = status_of(error), error.more if isinstance(error, ApiError) else {}
+    kind_of_error = KINDS.get(status, "error")
     if request.url.path == "/v1/chat/completions":
-        more = {"param": None, "code": KINDS.get(status, "error"), **more}
-    body = error_body(KINDS.get(status, "error"), message, hint, **more)
+        more = {"param": None, "code": kind_of_error, **more}
+    body = error_body(kind_of_error, str(error), error.hint, **more)
     kind = _EarlyResponse if status in (408, 413) else Response
     return kind(body, status_code=status, headers=headers, media_type="application/json")
 
@@ -229,10 +225,8 @@ class _EarlyResponse(Response):
         size = 0
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_S):
-                while size < _LINGER_BYTES and (message := await receive())["type"] == "http.request":
-                    size += len(message.get("body", b""))
-                    if not message.get("more_body"):
-                        break
+                while size < _LINGER_BYTES and (message := await receive()).get("more_body"):
+                    size += len(message["body"])
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
