@@ -61,15 +61,13 @@ def test_import_contracts_hold() -> None:
 
 
 @for_each(("statement", "forbidden"), [
-    ("import lmtui.engine.session", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
+    ("import lmtui.engine.session, lmtui.cli", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
     ("import lmtui.app.host", {"textual", "rich", "openai", "docker", "tiktoken", "toktok", "tree_sitter", "mcp", "yaml"}),
     ("import lmtui.app.extensions, lmtui.features.mcp.server_pool", {"mcp", "mcp_types", "jsonschema", "httpx2", "anyio"}),
     ("import lmtui.tui.app", {"openai", "docker", "pydantic", "httpx2", "tiktoken", "toktok", "watchfiles"}),
-    ("import lmtui.cli", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
-    ("import lmtui.core.ports", {"pydantic", "textual", "asyncio", "sqlite3"}),
     (
-        "import lmtui.core.permissions.decide, lmtui.core.permissions.suggested_rules",
-        {"tree_sitter", "tree_sitter_bash", "pydantic", "asyncio"},
+        "import lmtui.core.ports, lmtui.core.permissions.decide, lmtui.core.permissions.suggested_rules",
+        {"tree_sitter", "tree_sitter_bash", "pydantic", "textual", "asyncio", "sqlite3"},
     ),
 ])  # fmt: skip
 def test_start_up_loads_only_what_it_needs(statement: str, forbidden: set[str]) -> None:

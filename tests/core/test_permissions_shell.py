@@ -25,7 +25,7 @@ from lmtui.core.permissions.rules import (
     exact_rule,
     parse_rule,
 )
-from tests.sets import for_each
+from tests.sets import depth, for_each
 
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
 
@@ -422,7 +422,7 @@ HOSTILE_TEXTS = {
 }  # fmt: skip
 
 
-@for_each(("size", "limit_ms"), [(4_000, 50), (50_000, 200)])
+@for_each(("size", "limit_ms"), depth([(16_000, 100)], [(4_000, 50), (50_000, 200)]))
 @for_each("name", HOSTILE_TEXTS)
 def test_no_text_takes_long_to_decide(name: str, size: int, limit_ms: int) -> None:
     texts = (

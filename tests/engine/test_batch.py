@@ -110,7 +110,7 @@ async def test_killed_at_every_event_of_a_batch_the_rest_is_done_once_each(tmp_p
     lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
     assert len(lines) == len(log.events) > 80
     begun = next(place for place, each in enumerate(log.events) if each.event.kind == "turn_started")
-    for cut in range(begun + 2, len(lines) + 1, depth(3, 1)):
+    for cut in range(begun + 2, len(lines) + 1, depth(6, 1)):
         for state in states(log, sandbox, cut):
             await resume(lines[:cut], state, tmp_path / "again.jsonl", count)
 

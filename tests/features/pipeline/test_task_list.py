@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import UsageError
 from lmtui.features.pipeline.task_list import open_questions, read_task_list, task_item
 from lmtui.features.pipeline.values import OpenQuestion, TaskSpec
-from tests.sets import for_each
+from tests.sets import few, for_each
 
 LIST = """\
 # Calculator
@@ -153,7 +153,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@for_each("piece", HOSTILE)
+@for_each("piece", few(HOSTILE))
 def test_nothing_takes_long(piece: str) -> None:
     begun = time.process_time()
     for text in (piece * (60_000 // len(piece)), f"- [ ] a\n  files: {piece * (30_000 // len(piece))}x"):
