@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
-from lmtui.app.model_servers import Servers, which_model
+from lmtui.app.model_servers import which_model
 from lmtui.app.overlay_reviews import PatchReview, keep_as_step
-from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
@@ -32,7 +31,7 @@ from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.engine.trial import with_tracked
 from lmtui.features.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
-from lmtui.features.service import Ended, FeatureHost
+from lmtui.features.service import Ended, FeatureHost, SessionVariant
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.attempt_history import AttemptResult, add_results
@@ -45,22 +44,6 @@ _EVERY = 4  # every fourth attempt uses another model
 
 Start = Callable[[Session], None]
 Tell = Callable[[Attempt], None]
-
-
-class AttemptHost(FeatureHost, Protocol):
-    """What attempts ask of the host of a workspace."""
-
-    @property
-    def servers(self) -> Servers:
-        """Return the model servers."""
-
-    async def slot_count(self, url: str = "") -> int:
-        """Ask a server, or the one in use, how many requests it works on at once."""
-
-    async def new_session(
-        self, policy: Policy | None = None, *, variant: SessionVariant | None = None, has_model: bool = True
-    ) -> EngineSession:
-        """Open a fresh session that works elsewhere and with other settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +108,7 @@ class Attempts:
         budget: what each may spend, in addition to what the settings allow.
     """
 
-    def __init__(self, host: AttemptHost, budget: SessionBudget = NO_BUDGET) -> None:
+    def __init__(self, host: FeatureHost, budget: SessionBudget = NO_BUDGET) -> None:
         self._host, self._budget = host, budget
         self.task = self._title = ""
         self._start: Start = lambda _: None

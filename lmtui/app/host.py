@@ -26,7 +26,7 @@ from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers
 from lmtui.app.process import protect_process
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
-from lmtui.app.sandboxes import CurrentSandbox, SessionVariant, interpreter_of, limits_of, team_of, tools_of
+from lmtui.app.sandboxes import CurrentSandbox, interpreter_of, limits_of, team_of, tools_of
 from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
@@ -48,7 +48,7 @@ from lmtui.engine.context_budget import Budget, ContextBudget
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.features.attempt_values import WorkspaceAttempts
-from lmtui.features.service import CommandCall
+from lmtui.features.service import CommandCall, SessionVariant
 from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
 from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir

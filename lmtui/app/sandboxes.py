@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.app.connection import ModelConnection
@@ -76,19 +75,6 @@ def team_of(
         keep_brief=papers.put_brief,
         keep_result=papers.put_result,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SessionVariant:
-    """How a session differs from what the settings and the workspace say: where it works, and with which settings.
-
-    Without a `model` or `url` it asks those in use.
-    """
-
-    sandbox: WorkspaceSandbox
-    config: Config
-    model: str = ""
-    url: str = ""
 
 
 _NETWORK = {"off": "none"}

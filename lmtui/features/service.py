@@ -121,6 +121,19 @@ class TaskAttempts(WorkspaceAttempts, Protocol):
         """Stop what runs and drop what was not kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionVariant:
+    """How a session differs from what the settings and the workspace say: where it works, and with which settings.
+
+    Without a `model` or `url` it asks those in use.
+    """
+
+    sandbox: WorkspaceSandbox
+    config: Config
+    model: str = ""
+    url: str = ""
+
+
 class FeatureHost(Workspace, Protocol):
     """The host of a workspace's sessions."""
 
@@ -136,14 +149,16 @@ class FeatureHost(Workspace, Protocol):
     def extensions(self) -> Extensions:
         """Return what the workspace and its user bring."""
 
-    async def new_session(self, policy: Policy | None = None, *, has_model: bool = True) -> EngineSession:
+    async def new_session(
+        self, policy: Policy | None = None, *, variant: SessionVariant | None = None, has_model: bool = True
+    ) -> EngineSession:
         """Open a fresh session with its own policy; one without a model runs only the calls of others."""
 
     def new_attempts(self, budget: SessionBudget = NO_BUDGET) -> TaskAttempts:
         """Return the place for attempts at one task, each of which may spend so much; who asks for it closes it."""
 
-    async def slot_count(self) -> int:
-        """Ask the server in use how many requests it works on at once."""
+    async def slot_count(self, url: str = "") -> int:
+        """Ask a server, or the one in use, how many requests it works on at once."""
 
     async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:
         """Open an earlier session with its own policy."""
