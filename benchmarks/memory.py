@@ -82,7 +82,7 @@ async def _misses(search: WorkspaceSearch, how: str, goal: float) -> list[Figure
 
 
 async def _embed_all(search: WorkspaceSearch) -> None:
-    while search.embedder is not None and (await search.about()).get("vectors", 0) < (await search.about())["chunks"]:
+    while (counts := await asyncio.to_thread(search._index.counts))["vectors"] < counts["chunks"]:
         await search.refresh(600)
         await asyncio.sleep(2.5)
 
@@ -119,7 +119,7 @@ def speed(path: Path) -> list[Figure]:
     chunks = [Chunk(at, at, text, title) for at, (text, title) in enumerate(_texts())]
     for copy in range(-(-CHUNKS // len(chunks))):
         for at in range(0, len(chunks), 20):
-            index.put(SearchSource.CODE, f"copy{copy}/{at}.py", (1, 1), chunks[at : at + 20], 1)
+            index.put(SearchSource.CODE, f"copy{copy}/{at}.py", (1, 1), chunks[at : at + 20])
     queries = [*_EXACT, *corpus.HELD_OUT_PARAPHRASES]
     by_words = [_ms(index, IndexQuery(query)) for query in queries]
     noise = random.Random(7)
@@ -210,7 +210,7 @@ async def recall_at_5(
         is_right = any(_is_answer(hit, answers, query.rpartition(".")[2] if is_exact else "") for hit in hits)
         right += is_right
         if is_told and not is_right:
-            print(f"missed: {query}\n" + "\n".join(f"    {hit.place} {hit.title[:50]} {hit.score}" for hit in hits))
+            print(f"missed: {query}\n" + "\n".join(f"    {hit.place} {hit.title[:50]}" for hit in hits))
     return right / len(queries)
 
 

@@ -69,11 +69,11 @@ def some_hits() -> list[SearchHit]:
     return [
         SearchHit(
             SearchSource.CODE, "parser/lexer.py:40-71", "def skip_comment(self) -> None:\n    depth = 1\n    while depth:\n",
-            0.91, "Lexer.skip_comment",
+            "Lexer.skip_comment",
         ),
-        SearchHit(SearchSource.DOC, "docs/grammar.md:12-20", "## Comments\n\nComments may be nested.\n", 0.8, "Comments"),
-        SearchHit(SearchSource.SESSION, SESSION, "Let nested comments cross lines", 0.5, "Nested comments"),
-        SearchHit(SearchSource.MEMORY, "project", "Nested comments may not cross a string [red]\x1b[2J", 0.4),
+        SearchHit(SearchSource.DOC, "docs/grammar.md:12-20", "## Comments\n\nComments may be nested.\n", "Comments"),
+        SearchHit(SearchSource.SESSION, SESSION, "Let nested comments cross lines", "Nested comments"),
+        SearchHit(SearchSource.MEMORY, "project", "Nested comments may not cross a string [red]\x1b[2J"),
     ]  # fmt: skip
 
 

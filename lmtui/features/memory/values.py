@@ -140,14 +140,12 @@ class SearchSource(StrEnum):
 class SearchHit:
     """Something that a search found.
 
-    `place` says where: `src/a.py:10-42`, the id of a session, or the scope of a note.  `score` is 0 to 1 and says how well the
-    words of the query are met; hits are compared by it only within one search.
+    `place` says where: `src/a.py:10-42`, the id of a session, or the scope of a note.
     """
 
     source: SearchSource
     place: str
     text: str
-    score: float = 0.0
     title: str = ""
 
 

@@ -41,7 +41,7 @@ class Corpus:
             (folder / f"{word}.md").write_text(f"{word} are here\n")
         self.provider = OpenAICompatible(f"{server.url}/v1")
         self.embedder = Embedder(model, self.provider.embed)
-        self.search = WorkspaceSearch(folder, self._paths, self._notes, embedder=self.embedder)
+        self.search = WorkspaceSearch(folder, self._paths, self._notes, self.embedder)
         self.paths = ["apples.md", "bicycles.md", "copper.md"]
 
     async def _paths(self) -> tuple[Sequence[str], bool]:
@@ -56,7 +56,7 @@ class Corpus:
         await self.search.refresh(30)
         if self.search._embedding is not None:
             await asyncio.wait({self.search._embedding}, timeout=30)
-        return (await self.search.about())["vectors"]
+        return (await self.search._ask(self.search._index.counts))["vectors"]
 
     async def find(self, query: str) -> str:
         self.search._updated_s = time.monotonic()

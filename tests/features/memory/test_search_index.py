@@ -30,29 +30,30 @@ def index(tmp_path: Path) -> Iterator[SearchIndex]:
         yield found
 
 
-def put(index: SearchIndex, name: str, text: str, source: SearchSource = CODE, read_ns: int = 1, title: str = "") -> None:
-    index.put(source, name, (read_ns, len(text)), [Chunk(1, 1, text, title)], read_ns)
+def put(index: SearchIndex, name: str, text: str, source: SearchSource = CODE) -> None:
+    index.put(source, name, (1, len(text)), [Chunk(1, 1, text)])
 
 
 def names(index: SearchIndex, text: str, limit: int = 5) -> list[str]:
     return [each.name for each in index.search(IndexQuery(text), limit)]
 
 
-def test_the_version_that_was_read_later_stays(index: SearchIndex) -> None:
-    put(index, "a.py", "newer words", read_ns=20)
-    put(index, "a.py", "older text", read_ns=10)
-    index.remove(CODE, "a.py", 10)
+def test_an_item_is_found_by_what_it_is_now_and_by_its_names_whole_and_in_parts(index: SearchIndex) -> None:
+    put(index, "a.py", "older text")
+    put(index, "a.py", "newer words of read_plain")
+    put(index, "b.py", "readPlain(path)  # 東京都")
     assert (names(index, "newer"), names(index, "older")) == (["a.py"], [])
-    put(index, "a.py", "newest words", read_ns=30)
-    assert names(index, "newer") == []
-    index.remove(CODE, "a.py", 30)
-    assert (names(index, "newest"), index.states(CODE)) == ([], {})
+    for query in ("read_plain", "readPlain", "plain reading", "core.read_plain"):
+        assert set(names(index, query)) == {"a.py", "b.py"}, query
+    assert names(index, "京都") == ["b.py"]
+    index.remove(CODE, "a.py")
+    assert (names(index, "newer"), [*index.states(CODE)]) == ([], ["b.py"])
 
 
 def test_one_item_has_at_most_two_hits_half_a_character_is_kept_without_it_and_the_file_is_its_owners_alone(
     index: SearchIndex,
 ) -> None:
-    index.put(DOC, "a.md", (1, 1), [Chunk(at, at, "cache of prompts") for at in range(9)], 1)
+    index.put(DOC, "a.md", (1, 1), [Chunk(at, at, "cache of prompts") for at in range(9)])
     put(index, "b.py", "cache = {}")
     put(index, "project cache", "the cache is warm", MEMORY)
     assert names(index, "cache").count("a.md") == 2

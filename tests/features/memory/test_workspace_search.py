@@ -214,19 +214,17 @@ async def test_a_message_recalls_the_notes_that_it_is_about_and_no_others(corpus
 
     async def recalled(message: str) -> list[str]:
         found = await corpus.search.relevant_notes(message, corpus.notes)
-        assert all(RELEVANT <= score <= 1 for _, score in found)
+        assert all(score >= RELEVANT for _, score in found)
         return [note.text[:4] for note, _ in found]
 
     assert await recalled("the migrations are failing in the database again") == ["When"]
-    assert await recalled("please deploy it to staging") == ["Depl"]
+    assert await recalled("start the deployments to staging") == ["Depl"]
     for message in ("", "?", "write a function that reverses a string", "what does this test do", "hello", "go on"):
         assert await recalled(message) == []
 
 
 TEXT = "import os\n\n\ndef evict(cache):\n    # the oldest entry goes\n    return cache.pop()\n\n\nLAST = 1\n"
-HITS = tuple(
-    SearchHit(SearchSource.CODE, f"{name}.py:1-9", TEXT, 1.0, "evict") for name in ("a", "private/b", "asked/c", "d", "e")
-)
+HITS = tuple(SearchHit(SearchSource.CODE, f"{name}.py:1-9", TEXT, "evict") for name in ("a", "private/b", "asked/c", "d", "e"))
 
 
 class Memory:
