@@ -242,13 +242,12 @@ HELD_OUT_PARAPHRASES = {
     "teach it a procedure with a folder of instructions": (
         "docs/skills.md",
         "lmtui/features/skills/",
-        "lmtui/core/skills.py",
+        "lmtui/core/tool_scopes.py",
         "docs/instructions.md",
     ),
     "call my own script whenever a tool has finished": (
         "docs/hooks.md",
         "lmtui/features/hooks/",
-        "lmtui/engine/hook_calls.py",
         "lmtui/engine/agent.py",
     ),
     "shrink the conversation when it no longer fits": (

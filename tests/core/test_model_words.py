@@ -15,6 +15,14 @@ from tests.sets import for_each
     (TurnStarted(turn_id="t"), ""),
     (LoopSuspected(what="read a\x1b[2J, 3 times", count=3), "this looks like a loop: read a, 3 times"),
     (LoopSuspected(what="read a", count=5, is_over=True), ""),
+    (HookRan(event="Stop", command="true"), ""),
+    (HookRan(event="Stop", command="true", decision="allow"), ""),
+    (
+        HookRan(event="PreToolUse", command="g", exit_code=2, decision="deny", said="no\nmore"),
+        "hook PreToolUse (g) said no: no",
+    ),
+    (HookRan(event="Stop", command="g", exit_code=1), "hook Stop (g) failed with exit code 1"),
+    (HookRan(event="Stop", command="g\x1b[2J\nx", exit_code=-1), "hook Stop (g⏎x) did not end by itself"),
 ])  # fmt: skip
 def test_a_change_is_told_in_one_line(event: Event, words: str) -> None:
     assert model_words(event) == words
@@ -30,17 +38,3 @@ def test_an_answer_says_whose_it_is(by: str, outcome: Outcome, feedback: str, pa
     event = ApprovalResolved(approval_id="a", outcome=outcome, by=by, feedback=feedback)
     assert answer_words(event, part) == told
     assert refusal_words(event) == ("nobody was there to ask" if by == "headless" else f"you: {feedback}")
-
-
-@for_each(("event", "words"), [
-    (HookRan(event="Stop", command="true"), ""),
-    (HookRan(event="Stop", command="true", decision="allow"), ""),
-    (
-        HookRan(event="PreToolUse", command="g", exit_code=2, decision="deny", said="no\nmore"),
-        "hook PreToolUse (g) said no: no",
-    ),
-    (HookRan(event="Stop", command="g", exit_code=1), "hook Stop (g) failed with exit code 1"),
-    (HookRan(event="Stop", command="g\x1b[2J\nx", exit_code=-1), "hook Stop (g⏎x) did not end by itself"),
-])  # fmt: skip
-def test_only_what_blocked_or_failed_is_told(event: HookRan, words: str) -> None:
-    assert model_words(event) == words
