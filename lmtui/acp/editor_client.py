@@ -47,7 +47,8 @@ class Editor:
         methods: list[schema.EnvVarAuthMethod | schema.TerminalAuthMethod | schema.AuthMethodAgent] = [
             schema.AuthMethodAgent(id=FIND_SERVER, name="Find a model server", description=_FIND_TEXT)
         ]
-        if self.has_terminal_setup:
+        auth = self.capabilities.auth
+        if auth is not None and auth.terminal is True:
             text = "Choose the server and the model in a terminal"
             terminal = schema.TerminalAuthMethod(
                 type="terminal", id=SETUP, name="Choose a model server", description=text, args=["--setup"]
@@ -97,19 +98,3 @@ class Editor:
         ).outcome
         known = {each.option_id for each in options}
         return answer.option_id if isinstance(answer, schema.AllowedOutcome) and answer.option_id in known else ""
-
-    @property
-    def has_forms(self) -> bool:
-        """Tell whether it shows forms."""
-        return self.capabilities.elicitation is not None and self.capabilities.elicitation.form is not None
-
-    @property
-    def has_addresses(self) -> bool:
-        """Tell whether it asks the user to visit an address."""
-        return self.capabilities.elicitation is not None and self.capabilities.elicitation.url is not None
-
-    @property
-    def has_terminal_setup(self) -> bool:
-        """Tell whether it runs `lmtui acp --setup` in a terminal."""
-        auth = self.capabilities.auth
-        return auth is not None and auth.terminal is True

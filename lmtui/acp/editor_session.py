@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acp.exceptions import RequestError
-from acp.schema import AvailableCommandsUpdate, ConfigOptionUpdate, PromptResponse, StopReason
+from acp.schema import AvailableCommandsUpdate, ConfigOptionUpdate, ElicitationCapabilities, PromptResponse, StopReason
 from pydantic import BaseModel
 
 from lmtui.acp.editor_client import Editor
@@ -142,13 +142,12 @@ class EditorSession:
         text = f"{sanitize_line(form.server)}: {sanitize_line(form.text)}"
         params: dict[str, Any] = {"sessionId": self.session.id, "message": text}
         params |= {"toolCallId": call_id} if call_id else {}
+        offered = self._editor.capabilities.elicitation or ElicitationCapabilities()
+        if (offered.url if form.url else offered.form) is None or (form.url and not is_web_address(form.url)):
+            return None
         if form.url:
-            if not (self._editor.has_addresses and is_web_address(form.url)):
-                return None
             params |= {"mode": "url", "url": form.url, "elicitationId": f"{self.session.id}-{id(form)}"}
         else:
-            if not self._editor.has_forms:
-                return None
             properties: Any = form.schema.get("properties")
             known = {each.name: properties[each.name] for each in fields_of(form)}
             needed = [each.name for each in fields_of(form) if each.is_required]

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from acp import schema
 from acp.exceptions import RequestError
 
 from lmtui.acp.editor_session import EditorSession
@@ -18,7 +19,9 @@ class FakeEditor:
     """Answers a question with what it is given."""
 
     def __init__(self, answer: Any, *, has_forms: bool = True, has_addresses: bool = True) -> None:
-        self.answer, self.has_forms, self.has_addresses = answer, has_forms, has_addresses
+        self.answer = answer
+        offered: dict[str, Any] = {"form": {} if has_forms else None, "url": {} if has_addresses else None}
+        self.capabilities = schema.ClientCapabilities.model_validate({"elicitation": offered})
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
 
     async def request(self, method: str, params: Mapping[str, Any]) -> Any:
