@@ -70,7 +70,7 @@ class Outbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ClientCall:
     """A call of a client: its number, what it is on, and the port, name and arguments."""
 
     number: int
@@ -152,7 +152,7 @@ class Attachment:
         for message in rpc.loads(frame):
             if "call" in message:
                 on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
-                self._run(Call(_number(message.get("id")), on, path, name, message.get("with") or {}))
+                self._run(ClientCall(_number(message.get("id")), on, path, name, message.get("with") or {}))
             elif "re" in message:
                 self._answered(message)
             elif "leave" in message:
@@ -171,7 +171,7 @@ class Attachment:
         else:
             future.set_result(message.get("ok"))
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: ClientCall) -> None:
         """Do a call in a task; one that returns at once waits for nothing, so such calls are done in their order."""
 
         async def guarded() -> None:
@@ -192,7 +192,7 @@ class Attachment:
             error = LmtuiError("internal error of the host", "Details are in lmtui.log (`lmtui doctor` shows the path).")
             self._send({"re": number, "error": rpc.encode_error(error)})
 
-    async def _do(self, call: Call) -> None:
+    async def _do(self, call: ClientCall) -> None:
         """Do a call and answer it."""
         if not isinstance(call.given, dict):
             raise UsageError("arguments are not an object")
@@ -210,7 +210,7 @@ class Attachment:
             case _:
                 await self._do_member(call)
 
-    async def _do_member(self, call: Call) -> None:
+    async def _do_member(self, call: ClientCall) -> None:
         target, port = self._target(call.on, call.path)
         member = rpc.members(port).get(call.name)
         if member is None or not member.may_be_called(is_local=True):
@@ -247,7 +247,7 @@ class Attachment:
                 is_slow = "in_thread" in member.marks
                 return await asyncio.to_thread(_call, target, member, given) if is_slow else _call(target, member, given)
 
-    def _answer(self, call: Call, member: Member, value: Any) -> Any:
+    def _answer(self, call: ClientCall, member: Member, value: Any) -> Any:
         """Return what a client is sent of a value; a function ends what it was given, an object is addressed by a name."""
         if member.returns is not None:
             if value is None:

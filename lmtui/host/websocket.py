@@ -51,7 +51,7 @@ class Subscription(wire.Wire):
     after: Annotated[int, Field(ge=0)] | None = None
 
 
-class Task(wire.FolderQuery):
+class TaskMessage(wire.FolderQuery):
     """A task; without a session a new one is opened in the folder."""
 
     content: Annotated[str, Field(min_length=1, max_length=wire.MOST_TEXT_CHARS)]
@@ -61,7 +61,7 @@ class Task(wire.FolderQuery):
 # What a client sends: the fields of each message next to those of its head, and those that its name stands for.
 _RECEIVED: dict[str, tuple[type[wire.Wire], dict[str, str]]] = {
     "ping": (wire.EmptyQuery, {}), "interrupt": (wire.EmptyQuery, {}), "subscribe": (Subscription, {}),
-    "clear": (wire.FolderQuery, {}), "message": (Task, {}), "set_mode": (wire.ModeInfo, {}),
+    "clear": (wire.FolderQuery, {}), "message": (TaskMessage, {}), "set_mode": (wire.ModeInfo, {}),
     "approval_response": (wire.ApprovalAnswer, {}), "approve_plan": (wire.PlanReply, {"action": "approve"}),
     "revise_plan": (wire.PlanReply, {"action": "revise"}), "reject_plan": (wire.PlanReply, {"action": "reject"}),
 }  # fmt: skip
@@ -196,7 +196,7 @@ class _Client:
         match body:
             case Subscription(after=after):
                 await self._follow(session, after)
-            case Task(content=content, steer=steers):
+            case TaskMessage(content=content, steer=steers):
                 session = session or await self._open(body.folder)
                 (session.steer if steers else session.submit)(content)
             case wire.FolderQuery(folder=folder):
