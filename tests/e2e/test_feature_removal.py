@@ -102,7 +102,7 @@ def open_host():
 async def main():
     app = LmtuiApp(open_host, StartOptions(workspace=str(Path.cwd()), task="write a file"))
     async with app.run_test(size=(120, 40)) as pilot:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(60):
             while True:
                 await pilot.pause(0.05)
                 lines = app.screen._compositor.render_strips(app.size)

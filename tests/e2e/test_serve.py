@@ -19,6 +19,7 @@ from lmtui.host.web import check_address
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.chromium import chromium
 from tests.e2e.conftest import Program, Serve
+from tests.waiting import PATIENCE_S
 
 WRITE = ScriptedCall("write", {"path": "hello.txt", "content": "written from a browser\n"})
 # without capabilities root is to root what one ordinary process is to another
@@ -43,7 +44,7 @@ class Served:
 
     async def link(self) -> str:
         assert self.process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 line = (await self.process.stdout.readline()).decode()
                 assert line, "it ended"
@@ -63,7 +64,7 @@ async def serving(
         yield Served(process, port)
     finally:
         process.terminate()
-        await asyncio.wait_for(process.wait(), 20)
+        await asyncio.wait_for(process.wait(), PATIENCE_S)
 
 
 @pytest.mark.chromium
@@ -85,7 +86,7 @@ async def test_a_task_is_typed_approved_and_its_file_seen_in_a_browser(program: 
         assert page.problems == []
         seen = len(page.received)
         await page.press("F6")
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(PATIENCE_S):
             while "written from a browser" not in page.received[seen:]:  # the new file may come to the tree a moment later
                 await page.press("Enter")
                 await asyncio.sleep(1.0)

@@ -103,7 +103,7 @@ def _what_is_left(app: Any, loop: asyncio.AbstractEventLoop) -> Iterator[str]:
     for pump in _pumps(app):
         if pump._running and not _is_waiting(pump):
             yield f"messages of {pump}"
-        if any(_is_short(timer) for timer in list(pump._timers)):
+        if pump._timers and any(_is_short(timer) for timer in list(pump._timers)):
             yield f"a timer of {pump}"
     if not app.animator._complete_event.is_set():
         yield "an animation"
