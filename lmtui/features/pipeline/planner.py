@@ -6,18 +6,19 @@ joined, so that a task may wait for one of an earlier part.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from posixpath import basename
+from typing import Annotated
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
-from lmtui.core.lenient_json import first_of, fit_text, line_of, text_of, texts_of, without_commas
+from lmtui.core.lenient_json import fit_text, line_of, text_of, texts_of, without_commas
 from lmtui.core.permissions.shell_grammar import word_set
-from lmtui.core.permissions.shell_programs import GUARDS
 from lmtui.core.ports import TokenCounter
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.task_list import (
@@ -27,7 +28,6 @@ from lmtui.features.pipeline.task_list import (
     open_questions,
     paths_in,
     read_task_list,
-    steps_and_tokens,
     task_number,
     title_key,
     waited_for,
@@ -92,16 +92,21 @@ class TaskDraft:
     after: tuple[str, ...] = ()
 
 
-_TASKS = ("tasks", "task_list", "micro_tasks", "steps", "items", "todos")
-_WRAPPERS = ("plan", "result", "output", "answer", "arguments", "parameters", "response")
-_TITLE = ("title", "name", "task", "summary", "step", "text", "content")
-_TEXT = ("description", "text", "details", "detail", "body", "content", "instructions", "what")
-_FILES = ("files", "file_paths", "file_path", "paths", "file", "path")
-_AFTER = ("after", "depends_on", "dependencies", "requires", "depends", "prerequisites", "needs")
-_CHECK = ("check", "checks", "verification", "verify", "test", "command", "commands", "acceptance")
 _STARTS = re.compile(r'[{]\s*+["}]|\[\s*+[\[{"\]]')
 _LIST_MARK = re.compile(r"\A\s*(?:[-*•]|(?:task|step)?\s*\d{1,4}\s*[.):])\s+", re.IGNORECASE)
 _PLACEHOLDERS = frozenset({"", "title", "tasktitle", "string"})
+_Texts = Annotated[tuple[str, ...], BeforeValidator(texts_of)]
+
+
+class _WrittenTask(BaseModel):
+    """A task as a model writes it: by the schema, or with a near name of a key."""
+
+    title: Annotated[str, BeforeValidator(line_of)] = Field("", validation_alias=AliasChoices("title", "name", "task"))
+    text: Annotated[str, BeforeValidator(text_of)] = Field("", validation_alias=AliasChoices("description", "details", "text"))
+    files: _Texts = Field((), validation_alias=AliasChoices("files", "file_paths", "file"))
+    after: _Texts = Field((), validation_alias=AliasChoices("after", "depends_on", "dependencies"))
+    checks: _Texts = Field((), validation_alias=AliasChoices("check", "checks", "verification"))
+    phase: Annotated[str, BeforeValidator(line_of)] = ""
 
 
 def read_tasks(answer: str, *, may_be_empty: bool = False) -> list[TaskDraft]:
@@ -116,18 +121,14 @@ def read_tasks(answer: str, *, may_be_empty: bool = False) -> list[TaskDraft]:
     """
     text = answer.rpartition("</think>")[2].partition("<think>")[0]
     values = _values(text)
-    drafts = _drafts([each for value in values for each in _tasks_in(value)])
-    if may_be_empty and not drafts and any(map(_is_empty, values)):
+    drafts = _drafts([_WrittenTask.model_validate(each) for value in values for each in _tasks_in(value)])
+    if may_be_empty and not drafts and any(value in ([], {"tasks": []}) for value in values):
         return []
     if not drafts:
         raise ToolError("there are no tasks in your answer.", f"Answer with {FORM}")
     if problem := problem_of(joined([drafts])):
         raise ToolError(f"these tasks cannot be done: {problem}.", f"Answer with {FORM}")
     return drafts
-
-
-def _is_empty(value: object) -> bool:
-    return value == [] or (isinstance(value, Mapping) and first_of(value, _TASKS) == [])
 
 
 def _values(text: str) -> list[object]:
@@ -147,94 +148,56 @@ def _whole_values(text: str) -> Iterator[object]:
         yield value
 
 
-def _tasks_in(value: object) -> Iterator[object]:
-    """Yield the tasks of a value: a list of them, an object that has one, or a task."""
-    for _ in range(4):
-        if not isinstance(value, Mapping):
-            break
-        inner = first_of(value, _TASKS)
-        is_list = isinstance(inner, list) and (
-            first_of(value, _TITLE) is None or any(isinstance(each, Mapping) for each in inner)
-        )
-        inner = inner if is_list or isinstance(inner, Mapping) else first_of(value, _WRAPPERS)
-        if not isinstance(inner, Mapping | list):
-            break
-        value = inner
-    if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
-        yield from ({"id": key, **each} for key, each in value.items())
-    else:
-        yield from value if isinstance(value, list) else (value,)
+def _tasks_in(value: object) -> list[Mapping[str, object]]:
+    """Return the tasks of a value: a list of them, an object with `tasks`, or a task."""
+    tasks = value.get("tasks", [value]) if isinstance(value, Mapping) else value
+    return [each for each in tasks if isinstance(each, Mapping)] if isinstance(tasks, list) else []
 
 
-def _drafts(given: Sequence[object]) -> list[TaskDraft]:
+def _drafts(given: Sequence[_WrittenTask]) -> list[TaskDraft]:
     """Return the tasks, what they wait for by title."""
-    values = [each if isinstance(each, Mapping) else {"title": each if isinstance(each, str) else ""} for each in given]
-    read = [(spec, each) for each in values if title_key((spec := _spec(each)).title) not in _PLACEHOLDERS]
-    names: dict[str, str] = {}
-    for number, (spec, each) in enumerate(read, 1):
-        own = line_of(first_of(each, ("id", "task_id", "number", "nr")))
-        names.setdefault(str(number), spec.title)
-        names |= {key: spec.title for key in (own.casefold(), str(task_number(own) or "")) if key}
-    titles = {title_key(spec.title): spec.title for spec, _ in read}
+    read = [(task, spec) for task in given if title_key((spec := _spec(task)).title) not in _PLACEHOLDERS]
+    titles = {title_key(spec.title): spec.title for _, spec in read}
+    by_number = {number: spec.title for number, (_, spec) in enumerate(read, 1)}
     drafts: dict[tuple[str, ...], TaskDraft] = {}
-    for spec, each in read:
-        drafts.setdefault((title_key(spec.title), *spec.files), TaskDraft(spec, tuple(_after(each, names, titles))))
+    for task, spec in read:
+        names = [name for value in task.after for name in waited_for(value, lambda name: title_key(name) in titles)]
+        after = tuple(titles.get(title_key(name)) or by_number.get(task_number(name), name) for name in names)
+        drafts.setdefault((title_key(spec.title), *spec.files), TaskDraft(spec, after))
     return [*drafts.values()]
 
 
-def _spec(given: Mapping[str, object]) -> TaskSpec:
-    text = text_of(first_of(given, _TEXT))
-    title = _LIST_MARK.sub("", line_of(first_of(given, _TITLE)) or " ".join(text.split("\n")[0].split()))
-    title, text = fitted_title(title, "" if title_key(text) in ("", title_key(title)) else text)
-    files = tuple(dict.fromkeys(path for value in texts_of(first_of(given, _FILES)) for path in paths_in(value)))
+def _spec(given: _WrittenTask) -> TaskSpec:
+    title = _LIST_MARK.sub("", given.title or " ".join(given.text.split("\n")[0].split()))
+    title, text = fitted_title(title, "" if title_key(given.text) in ("", title_key(title)) else given.text)
+    files = tuple(dict.fromkeys(path for value in given.files for path in paths_in(value)))
     outside = [path for path in files if is_outside(path) or title_key(path) in _PLACEHOLDERS]
     notes = [f"Left out: {sanitize_line(path)[:100]} is not in the workspace." for path in outside if title_key(path)]
-    lines = (line for value in texts_of(first_of(given, _CHECK)) for line in value.splitlines())
-    checks = tuple(
-        dict.fromkeys(each for line in lines for each in (*commands_in(line), *QUOTED.findall(line)) if is_check(each))
-    )
-    text = "\n".join([text, *notes]).strip()
-    budget = (0, 0)
-    with contextlib.suppress(UsageError):  # it is prose
-        budget = steps_and_tokens(text_of(first_of(given, ("budget", "limit"))))
+    lines = (line for value in given.checks for line in value.splitlines())
+    checks = (each for line in lines for each in (*commands_in(line), *QUOTED.findall(line)) if is_check(each))
     inside = tuple(path for path in files if path not in outside)
-    return TaskSpec(title, text, inside, (), checks, line_of(given.get("phase")), *budget)
+    return TaskSpec(title, "\n".join([text, *notes]).strip(), inside, (), tuple(dict.fromkeys(checks)), given.phase)
 
 
-def _after(given: Mapping[str, object], names: Mapping[str, str], titles: Mapping[str, str]) -> Iterator[str]:
-    for value in texts_of(first_of(given, _AFTER)):
-        for name in waited_for(value, lambda name: title_key(name) in titles):
-            number = str(task_number(name))
-            yield titles.get(title_key(name)) or names.get(name.casefold()) or names.get(number) or name
-
-
-_PROGRAMS = frozenset(GUARDS) | word_set(
-    "python python3 py node ruby php java dotnet bash sh git uv poetry hatch pdm just npx bunx ls cat grep ctest rspec "
-    "rake bundle mix zig swift flutter dart bazel pylint flake8 pyright shellcheck phpunit javac ninja meson cd"
-)
-_COMMAND_SIGN = re.compile(r"-\w|--\w|.*[\w.]/\w|\./|.*\w\.\w+\Z|\w+=|&&|\|\|?|[<>;]")
 _NEVER_FAIL, _OPERATORS = word_set("true exit echo printf pwd cd mkdir touch"), word_set("&& || | ;")
 _PROSE = word_set(
     "the a an that this should must is are was be been it its sure works work passes succeeds exists correctly successfully "
-    "manually verify ensure"
+    "manual manually verify ensure none of and when with"
 )
 
 
 def is_check(text: str) -> bool:
-    """Tell whether a text is a command that can fail, rather than prose about one."""
+    """Tell whether a text is a command that can fail, rather than prose about one: its words decide."""
     try:
         words = shlex.split(text)
     except ValueError:  # an open quote, as in prose
         return False
     while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0]):
         words = words[1:]
-    if not words or "…" in text or "\0" in text or not re.fullmatch(r"[A-Za-z0-9_./~+-]+|\[", words[0]):
+    if not words or "…" in text or "\0" in text or not re.fullmatch(r"[a-z0-9_./~+-][A-Za-z0-9_./~+-]*|\[", words[0]):
         return False
-    if words[0] in _NEVER_FAIL and not _OPERATORS & {*words}:
-        return False
-    if _PROSE & {word.casefold().strip(".,") for word in words} or not all(map(_is_shell_word, words)):
-        return False
-    return words[0] in _PROGRAMS or "/" in words[0] or (words[0][0].islower() and any(map(_COMMAND_SIGN.match, words[1:])))
+    is_prose = _PROSE & {word.casefold().strip(".,") for word in words} or not all(map(_is_shell_word, words))
+    return not is_prose and (words[0] not in _NEVER_FAIL or bool(_OPERATORS & {*words}))
 
 
 def _is_shell_word(word: str) -> bool:

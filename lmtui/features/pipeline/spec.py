@@ -7,7 +7,8 @@ code that follows the word check.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -113,9 +114,9 @@ def survey_text(files: Sequence[str], excerpts: Mapping[str, str], most_chars: i
         return ""
     head = "Files of the workspace:\n"
     room = max(0, most_chars // (2 if excerpts else 1) - len(head))
-    paths = [PurePosixPath(each).parts for each in sorted(files[:_MOST_FILES])]
-    trees = ["\n".join(_tree(paths, depth)) for depth in range(_DEPTH, 0, -1)]
-    parts = [head + _cut(next((each for each in trees if len(each) <= room), trees[-1]), room)]
+    paths = [each.split("/") for each in sorted(files[:_MOST_FILES])]
+    listings = [_listing(paths, depth) for depth in range(_DEPTH, 0, -1)]
+    parts = [head + _cut(next((each for each in listings if len(each) <= room), listings[-1]), room)]
     left = most_chars - len(parts[0])
     for place, (path, text) in enumerate(excerpts.items()):
         title = f"\n\n{sanitize_path(path)} begins:\n"
@@ -130,20 +131,10 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(0, most - 2)]}\n…"
 
 
-def _tree(paths: Sequence[tuple[str, ...]], depth: int) -> Iterator[str]:
-    """Yield paths as an indented tree; below the depth a folder says how many it has."""
-    shown: set[tuple[str, ...]] = set()
-    rest: dict[tuple[str, ...], int] = {}
-    rows: list[tuple[str, ...]] = []
-    for parts in paths:
-        for level in range(1, min(len(parts), depth + 1)):
-            if parts[:level] not in shown:
-                shown.add(parts[:level])
-                rows.append(parts[:level])
-        if len(parts) > depth:
-            rest[parts[:depth]] = rest.get(parts[:depth], 0) + 1
-        elif parts:
-            rows.append(parts)
-    for row in rows:
-        count = f" ({pluralize(rest[row], 'file')})" if row in rest else ""
-        yield f"{'  ' * (len(row) - 1)}{sanitize_path(row[-1])}{'/' if row in shown else ''}{count}"
+def _listing(paths: Sequence[Sequence[str]], depth: int) -> str:
+    """Return paths, a line each; of a folder below the depth only how many files it has."""
+    counts = Counter("/".join((*parts[:depth], "") if len(parts) > depth else parts) for parts in paths)
+    return "\n".join(
+        f"{sanitize_path(name)} ({pluralize(count, 'file')})" if name.endswith("/") else sanitize_path(name)
+        for name, count in counts.items()
+    )

@@ -24,8 +24,9 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field
+
+from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core.budgets import whole_budget
 from lmtui.core.errors import UsageError
@@ -355,11 +356,6 @@ def commands_in(value: str) -> list[str]:
     return [command for each in found if (command := each.strip("` \t").removeprefix("$ ").strip())]
 
 
-_TEXTS, _LISTS = ("title", "text", "phase"), {"files": str, "after": int, "checks": str}
-_NUMBERS = ("max_steps", "max_tokens")
-_FIELDS = ("title", "text", "files", "after", "checks", "phase", *_NUMBERS)
-
-
 def spec_text(spec: TaskSpec) -> str:
     """Return the text of a task."""
     body = "\n".join(_quoted(line)[1:-1] for line in spec.text.split("\n"))
@@ -379,29 +375,24 @@ def read_spec(text: str, spec: TaskSpec) -> TaskSpec:
     """Return a task as a text has it; what the text leaves out stays.
 
     Raises:
-        UsageError: the text is not one of a task; it says which line is wrong.
+        UsageError: the text is not one of a task; it says what is wrong.
     """
     try:
         found = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         problem = str(error).replace("at end of document", f"at line {len(text.splitlines())}, the last one")
         raise UsageError(f"not valid TOML: {sanitize_line(problem)}") from error
-    for name, value in found.items():
-        line = next((at for at, each in enumerate(text.split("\n"), 1) if re.match(rf"\s*{re.escape(name)}\s*[=.]", each)), 0)
-        if name not in _FIELDS:
-            raise UsageError(f"line {line}: a task has no {sanitize_line(name)[:40]!r}, only {', '.join(_FIELDS)}")
-        if name in _TEXTS and not isinstance(value, str):
-            raise UsageError(f"line {line}: {name} has to be a text in quotes")
-        if name in _LISTS and not _is_list(value, _LISTS[name]):
-            raise UsageError(f"line {line}: {name} has to be a list of {'numbers' if name == 'after' else 'texts in quotes'}")
-        if name in _NUMBERS and (type(value) is not int or value < 0):
-            raise UsageError(f"line {line}: {name} has to be a number of 0 or more")
-    values: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in found.items()}
-    return replace(spec, **values)
-
-
-def _is_list(value: Any, kind: type) -> bool:
-    return isinstance(value, list) and all(type(each) is kind for each in value)
+    known = asdict(spec)
+    if unknown := sorted(found.keys() - known.keys()):
+        raise UsageError(f"a task has no {sanitize_line(unknown[0])[:40]!r}, only {', '.join(known)}")
+    try:
+        spec = TypeAdapter(TaskSpec).validate_json(json.dumps(known | found, default=str), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    if min(spec.max_steps, spec.max_tokens) < 0:
+        raise UsageError("max_steps and max_tokens have to be 0 or more")
+    return spec
 
 
 def _quoted(text: str) -> str:

@@ -42,16 +42,13 @@ WHOLE = json.dumps({"tasks": [A, B]})
 @for_each("answer", [
     WHOLE, f'<think>{{"tasks": [</think>Here it is:\n```json\n{WHOLE}\n```\nDone [x].',
     json.dumps([A, B]), f"{json.dumps(A)}\n{json.dumps(B)}",
-    json.dumps({"plan": {"tasks": [A, B]}}), json.dumps({"title": "The plan", "steps": [A, B]}),
-    json.dumps({"tasks": {"1": A, "2": B}}),
     WHOLE.replace('"after": [1]', '"dependencies": "add  A"'),
     WHOLE.replace('"after": [1]', '"depends_on": ["Task 1"]'), WHOLE.replace("]}", "],}"),
     WHOLE.replace('["b.py"]', '"./b.py"'),
-    json.dumps({"tasks": [A | {"id": 7}, B | {"id": 8, "after": ["7"]}]}),
     json.dumps({"tasks": [A | {"check": "Run `pytest -q` and see that it passes."}, B | {"title": "2. Add b"}]}),
     json.dumps({"tasks": [A, B, A]}), f"{FORM}\n{WHOLE}",
     json.dumps(
-        {"Tasks": [{"name": "Add a", "details": "Make a.", "file_paths": ["a.py"], "verification": "`pytest -q`"}, B]}
+        {"tasks": [{"name": "Add a", "details": "Make a.", "file_paths": ["a.py"], "verification": "`pytest -q`"}, B]}
     ),
 ])  # fmt: skip
 def test_forms_of_an_answer(answer: str) -> None:

@@ -25,16 +25,11 @@ def test_what_is_written_is_read_back(spec: TaskSpec) -> None:
 
 
 @for_each(("text", "problem"), [
-    ("# a\ntitle = Nested", "line 2"),
-    ('title = "a"\nfiles = "b"', "line 2: files has to be a list of texts in quotes"),
-    ('after = ["3"]', "line 1: after has to be a list of numbers"),
-    ("after = [true]", "line 1: after has to be a list of numbers"),
-    ('\n\ncheck = ["x"]', "line 3: a task has no 'check', only title"),
-    ("title = 3", "line 1: title has to be a text in quotes"),
-    ("max_steps = -1", "line 1: max_steps has to be a number of 0 or more"),
-    ("max_tokens = true", "line 1: max_tokens has to be a number of 0 or more"),
-    ("after = " + "[" * 2000, "TOML"),
+    ("# a\ntitle = Nested", "line 2"), ('title = "a"\nfiles = "b"', "files: .*array"), ('after = ["3"]', "after.0: .*integer"),
+    ("after = [true]", "after.0: .*integer"), ('\n\ncheck = ["x"]', "a task has no 'check', only title"),
+    ("title = 3", "title: .*string"), ("max_steps = -1", "0 or more"), ("max_tokens = true", "max_tokens: .*integer"),
+    ("text = 2026-01-01\ntitle = 1", "title: .*string"), ("after = " + "[" * 2000, "TOML"),
 ])  # fmt: skip
-def test_a_wrong_text_says_which_line(text: str, problem: str) -> None:
+def test_a_wrong_text_says_what_is_wrong(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         _ = read_spec(text, SPEC)
