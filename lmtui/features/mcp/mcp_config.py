@@ -15,7 +15,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.permissions.rules import MCP
@@ -250,92 +252,71 @@ def checked_entry(name: str, value: object, source: str, *, is_own: bool) -> Ser
     where = f"{source}: server {name or '(without a name)'!r}"
     if not name.strip() or not isinstance(value, dict):
         raise ConfigError(f"{where} has no name or is not an object", 'Write "name": {"command": "…"}.')
-    read = _Reader(value, where)
-    kind = read.text("type") or read.text("transport") or ("http" if "url" in value else "stdio")
-    command = (*read.command(), *read.texts("args"))
+    try:
+        read = _RawEntry.model_validate({key: found for key, found in value.items() if found is not None and key != "name"})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key, found = problem["loc"][0], sanitize_line(repr(value.get(str(problem["loc"][0]))))[:80]
+        raise ConfigError(f"{where}: {key} cannot be {found}", f"{problem['msg']}.") from error
+    kind = read.type or read.transport or ("http" if "url" in value else "stdio")
+    command = (*([read.command] if isinstance(read.command, str) and read.command else read.command), *read.args)
     if kind != "stdio" and kind not in _HTTP_KINDS:
         raise ConfigError(f"{where} has the type {kind!r}", "It is stdio, http or sse.")
     if kind == "stdio" and not command:
         raise ConfigError(f"{where} has no command", 'Give it a "command", or a "url" with "type": "http".')
-    url = read.text("url")
-    if kind != "stdio" and not re.match(r"https?://[^/\s]", url):
+    if kind != "stdio" and not re.match(r"https?://[^/\s]", read.url):
         raise ConfigError(f"{where} has no address that begins with http:// or https://", 'Give it a "url".')
-    fetches = kind == "stdio" and bool(command) and PurePath(command[0]).name in FETCHERS
+    fetches = kind == "stdio" and PurePath(command[0]).name in FETCHERS
+    is_everywhere = read.network in (True, "on", "*") or (read.network is None and fetches)
     return ServerEntry(
         name=name.strip()[:100],
         source=source,
         is_own=is_own,
         kind=_HTTP_KINDS.get(kind, "stdio"),
         command=command if kind == "stdio" else (),
-        env=read.pairs("env"),
-        cwd=read.text("cwd"),
-        url=url,
-        headers=read.pairs("headers"),
-        oauth=read.pairs("oauth"),
+        env=tuple(read.env.items()),
+        cwd=read.cwd,
+        url=read.url,
+        headers=tuple(read.headers.items()),
+        oauth=tuple(read.oauth.items()),
         is_disabled=value.get("disabled") is True or value.get("enabled") is False,
-        on_host=kind == "stdio" and read.choice("sandbox", ("auto", "host")) == "host",
-        hosts=read.hosts(fetches=fetches),
-        toolchains=read.texts("toolchains"),
-        can_write=read.choice("workspace", ("write", "read")) != "read",
-        memory_mb=int(read.number("memory_mb", 1024, 64, 65_536)),
-        timeout_s=read.number("timeout_s", 300.0, 1, 86_400),
-        start_timeout_s=read.number("start_timeout_s", 120.0 if fetches else 30.0, 1, 3600),
+        on_host=kind == "stdio" and read.sandbox == "host",
+        hosts=("*",) if is_everywhere else read.network if isinstance(read.network, tuple) else (),
+        toolchains=read.toolchains,
+        can_write=read.workspace != "read",
+        memory_mb=int(read.memory_mb),
+        timeout_s=read.timeout_s,
+        start_timeout_s=read.start_timeout_s or (120.0 if fetches else 30.0),
         warnings=entry_warnings(name.strip()[:100], value),
         named=tuple(key for key in ("sandbox", "network") if value.get(key) is not None),
     )
 
 
-class _Reader:
-    """Reads the fields of one entry; what is of another kind is an error that names it."""
+_Text = Annotated[str, BeforeValidator(lambda found: str(found) if isinstance(found, int | float) else found)]
+_Words = Annotated[str, BeforeValidator(lambda found: found or "")]
+_Texts = Annotated[tuple[_Text, ...], BeforeValidator(lambda found: found or ())]
+_Pairs = Annotated[dict[str, _Text], BeforeValidator(lambda found: found or {})]
 
-    def __init__(self, value: dict[str, Any], where: str) -> None:
-        self._value = value
-        self._where = where
 
-    def text(self, name: str) -> str:
-        found = self._value.get(name) or ""
-        return str(self._checked(name, found, isinstance(found, str), "a text"))
+class _RawEntry(BaseModel):
+    """The keys of one entry that are read."""
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        found = self._value.get(name) or []
-        fits = isinstance(found, list) and all(isinstance(each, str | int | float) for each in found)
-        return tuple(map(str, self._checked(name, found, fits, "a list of texts")))
-
-    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        found = self._value.get(name) or {}
-        fits = isinstance(found, dict) and all(isinstance(each, str | int | float) for each in found.values())
-        return tuple((key, str(each)) for key, each in self._checked(name, found, fits, "an object of texts").items())
-
-    def command(self) -> tuple[str, ...]:
-        return (
-            self.texts("command")
-            if isinstance(self._value.get("command"), list)
-            else tuple(filter(None, [self.text("command")]))
-        )
-
-    def hosts(self, *, fetches: bool) -> tuple[str, ...]:
-        """Return the hosts; a program that fetches the server when it starts has them all, unless its entry says otherwise."""
-        found = self._value.get("network")
-        if found in (True, "on", "*") or (found is None and fetches):
-            return ("*",)
-        is_off = found in (None, False, "", "off", "none")
-        fits = is_off or isinstance(found, list)
-        _ = self._checked("network", found, fits, '"on", "off", or a list of hosts such as "api.example.com"')
-        return () if is_off else self.texts("network")
-
-    def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        found = self._value.get(name, choices[0])
-        return str(self._checked(name, found, found in choices, f"one of {', '.join(choices)}"))
-
-    def number(self, name: str, default: float, least: float, most: float) -> float:
-        found = self._value.get(name, default)
-        fits = isinstance(found, int | float) and not isinstance(found, bool) and least <= found <= most
-        return float(self._checked(name, found, fits, f"a number from {least:g} to {most:g}"))
-
-    def _checked(self, name: str, found: Any, fits: bool, kind: str) -> Any:
-        if not fits:
-            raise ConfigError(f"{self._where}: {name} cannot be {sanitize_line(repr(found))[:80]}", f"It is {kind}.")
-        return found
+    type: _Words = ""
+    transport: _Words = ""
+    command: _Texts | _Words = ""
+    args: _Texts = ()
+    env: _Pairs = {}
+    cwd: _Words = ""
+    url: _Words = ""
+    headers: _Pairs = {}
+    oauth: _Pairs = {}
+    sandbox: Literal["auto", "host"] = "auto"
+    network: bool | Literal["on", "off", "*", "none", ""] | _Texts | None = None
+    toolchains: _Texts = ()
+    workspace: Literal["write", "read"] = "write"
+    memory_mb: float = Field(1024, ge=64, le=65_536)
+    timeout_s: float = Field(300.0, ge=1, le=86_400)
+    start_timeout_s: float | None = Field(None, ge=1, le=3600)
 
 
 _KEY = "mcpServers"

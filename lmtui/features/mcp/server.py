@@ -45,14 +45,18 @@ _HIDDEN = "  something that the model is not told: hidden signs, or what lies be
 
 
 def changes_of(accepted: Sequence[RawTool], offered: Sequence[RawTool]) -> tuple[ToolChange, ...]:
-    """Return what was added, removed and changed, in this order, each by name."""
+    """Return what was added, removed and changed, in this order, each by name; once there are too many lines, only names."""
     before, after = _by_name(accepted), _by_name(offered)
-    found = [ToolChange("added", _name(key), _said("+ ", after[key])) for key in sorted(after.keys() - before.keys())]
-    found += [ToolChange("removed", _name(key), _said("- ", before[key])) for key in sorted(before.keys() - after.keys())]
-    for key in sorted(before.keys() & after.keys()):
-        if before[key] != after[key]:
-            found.append(ToolChange("changed", _name(key), _bounded(list(_differing(before[key], after[key])))))
-    return tuple(_within_limits(found))
+    kinds = {"added": after.keys() - before.keys(), "removed": before.keys() - after.keys()}
+    kinds["changed"] = {key for key in before.keys() & after.keys() if before[key] != after[key]}
+    found: list[ToolChange] = []
+    for kind, key in ((kind, key) for kind, keys in kinds.items() for key in sorted(keys)):
+        lines = [*_differing(_flat(before.get(key)), _flat(after.get(key)))] or [_HIDDEN] * (kind == "changed")
+        more = [f"  and {len(lines) - _MOST_LINES_OF_ONE} more lines"] if len(lines) > _MOST_LINES_OF_ONE else []
+        has_room = sum(len(change.lines) for change in found) < _MOST_LINES
+        shown = (*lines[:_MOST_LINES_OF_ONE], *more) if has_room else ()
+        found.append(ToolChange(kind, sanitize_line(key[0])[:_CHANGE_NAME_CHARS], shown))
+    return tuple(found)
 
 
 def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
@@ -65,36 +69,20 @@ def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
     return found
 
 
-def _name(key: tuple[str, int]) -> str:
-    return sanitize_line(key[0])[:_CHANGE_NAME_CHARS]
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for path in dict.fromkeys((*before, *after)):
+        for sign, side in (("-", before), ("+", after)):
+            if path in side and before.get(path) != after.get(path):
+                yield f"{sign} {path and f'{path}: '}{side[path]}"
 
 
-def _said(sign: str, tool: RawTool) -> tuple[str, ...]:
+def _flat(tool: RawTool | None) -> dict[str, str]:
+    """Return a description, and a schema as paths with values, in their order: `path.type` with `"string"`."""
+    if tool is None:
+        return {}
     words = harmless(tool.description, _WORD_CHARS)
-    schema = [f"{sign}{path}: {value}" for path, value in _flat(tool).items()]
-    return _bounded([f"{sign}{words}", *schema] if words else schema)
-
-
-def _differing(before: RawTool, after: RawTool) -> Iterator[str]:
-    old, new = harmless(before.description, _WORD_CHARS), harmless(after.description, _WORD_CHARS)
-    if old != new:
-        yield f"- {old or '(no description)'}"
-        yield f"+ {new or '(no description)'}"
-    was, now = _flat(before), _flat(after)
-    for path in dict.fromkeys((*was, *now)):
-        if was.get(path) != now.get(path):
-            if path in was:
-                yield f"- {path}: {was[path]}"
-            if path in now:
-                yield f"+ {path}: {now[path]}"
-    if old == new and was == now:
-        yield _HIDDEN
-
-
-def _flat(tool: RawTool) -> dict[str, str]:
-    """Return a schema as paths with values, in their order: `path.type` with `"string"`."""
     told = {name: part for name, part in told_schema(tool.schema).items() if name != "type"}
-    return dict(_leaves("", told))
+    return ({"": words} if words else {}) | dict(_leaves("", told))
 
 
 def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
@@ -107,19 +95,6 @@ def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
             yield from _leaves(f"{path}.{number}", part)
     elif path:
         yield path[-_VALUE_CHARS:], json.dumps(value, ensure_ascii=False)[:_VALUE_CHARS]
-
-
-def _bounded(lines: list[str], most: int = _MOST_LINES_OF_ONE) -> tuple[str, ...]:
-    left = len(lines) - most
-    return tuple(lines) if left <= 0 else (*lines[:most], f"  and {left} more lines")
-
-
-def _within_limits(changes: Sequence[ToolChange]) -> Iterator[ToolChange]:
-    """Yield every change; once there are too many lines, only the names."""
-    room = _MOST_LINES
-    for change in changes:
-        yield change if room > 0 else ToolChange(change.kind, change.name)
-        room -= len(change.lines)
 
 
 _TEXT_CHARS = 120

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtui.core.errors import McpError, ToolError
@@ -94,29 +94,14 @@ def found_text(query: str, tools: Sequence[McpTool]) -> str:
 
 
 def search(query: str, tools: Sequence[McpTool], most: int = _MOST_FOUND) -> list[McpTool]:
-    """Return the tools that have most of the words; those of names count more than those of descriptions and arguments."""
-    wanted = set(_words(query))
+    """Return the tools that have most of the words, but for their endings; those of names count more than other words."""
+    wanted = {word[: max(_LEAST_CHARS, len(word) - 3)] for word in map(str.lower, _WORD.findall(query))}
     scores: dict[str, int] = {}
     for tool in tools:
-        properties = tool.parameters.get("properties")
-        about = f"{tool.description} {json.dumps(properties)}"
+        about = f"{tool.description} {json.dumps(tool.parameters.get('properties'))}"
         texts = ((_NAME_WEIGHT, tool.own_name), (_SERVER_WEIGHT, tool.server), (1, about))
-        scores[tool.name] = sum(
-            weight * sum(_is_in(word, known) for word in wanted) for weight, text in texts for known in [set(_words(text))]
-        )
+        scores[tool.name] = sum(weight * sum(word in text.lower() for word in wanted) for weight, text in texts)
     return [tool for tool in sorted(tools, key=lambda tool: (-scores[tool.name], tool.name))[:most] if scores[tool.name]]
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
-
-
-def _is_in(word: str, known: Collection[str]) -> bool:
-    """Tell whether a word is among others but for its ending, so that `creating tickets` finds `create_ticket`."""
-    stem = word[: max(_LEAST_CHARS, len(word) - 3)]
-    return word in known or any(
-        len(stem) >= _LEAST_CHARS and each.startswith(stem) and len(each) < len(word) + 3 for each in known
-    )
 
 
 _PATIENCE_S = 10.0
