@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any
 
 from lmtui.command_line import OK, WARNING, CheckRow
 from lmtui.core.errors import UsageError
@@ -21,22 +21,12 @@ MISSING = "no traces are sent: otel_endpoint is set, but OpenTelemetry is not in
 _EXPORTER = "lmtui.features.otel.spans:SpanExport"
 
 
-class Export(Protocol):
-    """What sends spans to one address."""
-
-    def follow(self, session: EngineSession) -> None:
-        """Make spans of a session's events."""
-
-    def close(self) -> None:
-        """Send what is left.  Blocks for some seconds where nothing answers."""
-
-
 class TelemetryService(WorkspaceFeature):
     """Sends the spans of sessions; an address that is changed in the settings holds for sessions opened later."""
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        self._exports: dict[str, Export] = {}
+        self._exports: dict[str, Any] = {}  # of `SpanExport`, which loads the SDK
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Follow a session; why that is not possible is said in it."""

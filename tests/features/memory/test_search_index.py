@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
-from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, words_of
+from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut
 from lmtui.features.memory.search_index import IndexQuery, SearchIndex
 from lmtui.features.memory.values import SearchSource
 from lmtui.tools.text import lines_of
@@ -150,12 +150,3 @@ def test_each_line_that_is_not_blank_is_in_one_chunk_and_a_long_one_in_several(p
         assert len(same) == 1 or chunk.first == chunk.last
         seen = chunk.last
     assert not "".join(lines[seen:]).strip()
-
-
-@given(st.text())
-@example("we㏠")
-def test_words_of_any_text_are_plain(text: str) -> None:
-    for word in words_of(text):
-        assert word not in STOP_WORDS
-        assert '"' not in word
-        assert word.strip()

@@ -216,6 +216,15 @@ async def leaving_while_a_plan_is_worked_on_is_asked_and_without_one_commands_sa
     assert "3 agents are working" in driver.text()
 
 
+@cases.at((80, 24))
+async def a_narrow_screen_shows_one_column_at_a_time(driver: Driver) -> None:
+    await opened(driver, some_plan())
+    assert "Needs you" in driver.text("#pipeline-head")
+    await driver.press("right")
+    await driver.until(lambda: driver.text("#pipeline-head").split()[:2] == ["Done", "4"])
+    assert ("#26" in driver.text("#pipeline-board"), "#29" in driver.text("#pipeline-board")) == (True, False)
+
+
 @cases.at(SMALL)
 async def hostile_names_are_cleaned(driver: Driver) -> None:
     evil = "a\x1b[2J\x1b]0;x\x07b\u202ec\n" + "漢字" * 60
@@ -239,7 +248,7 @@ async def a_thousand_tasks_stay_smooth(driver: Driver) -> None:
     screen = driver.app.screen
     assert isinstance(screen, PipelineScreen)
     await driver.press("end")
-    view = screen._panes_of_plan.pane
+    view = screen._panes_of_plan.board
     started = thread_time()
     for _ in range(5):
         view.strips.clear()

@@ -42,6 +42,7 @@ from lmtui.tui.wording import tokens_text
 
 _FINDING_ROWS = 2
 GAP_CELLS = 2
+_LEAST_CELLS = 112  # for all columns
 TICK_MICROSECONDS = 250_000
 COLUMNS: Line = (("Ready", "muted"), ("Working", "accent"), ("Checking", "accent"), ("Needs you", "warn"), ("Done", "good"))
 READY, CODING, CHECKING, NEEDS_YOU, DONE = range(len(COLUMNS))
@@ -218,9 +219,14 @@ class BoardLines(LineSource):
         self._now = now
 
     @property
+    def shown(self) -> Sequence[int]:
+        """Return the columns that there is room for: all, or the one with the cursor."""
+        return range(len(self.columns)) if self.width >= _LEAST_CELLS else (self.column,)
+
+    @property
     def cells(self) -> int:
         """Return how wide a column is."""
-        return max(8, (self.width - BAR_CELLS + GAP_CELLS) // len(COLUMNS) - GAP_CELLS)
+        return max(8, (self.width - BAR_CELLS + GAP_CELLS) // max(1, len(self.shown)) - GAP_CELLS)
 
     def take(self, columns: Sequence[Sequence[Card]]) -> None:
         """Show these cards."""
@@ -240,7 +246,7 @@ class BoardLines(LineSource):
 
     def total(self) -> int:
         """Return how many lines the highest column takes."""
-        return max((each[-1] - 1 for each in self._tops), default=0)
+        return max((self._tops[each][-1] - 1 for each in self.shown if self._tops), default=0)
 
     def line(self, number: int) -> Line:
         """Return a line across all columns."""
@@ -249,7 +255,7 @@ class BoardLines(LineSource):
         if now != self._drawn_at:  # each card is asked for line by line
             self._drawn, self._drawn_at = {}, now
         found: list[Span] = [(" " * BAR_CELLS, "")]
-        for column in range(len(self.columns)):
+        for column in self.shown if self.columns else ():
             part = self._part(column, number, now)
             found += [*part, (" " * (self.cells + GAP_CELLS - width_of(part)), "")]
         return tuple(found[:-1])
@@ -359,8 +365,10 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
         if source.columns and source.columns[column]:
             before = source.column, source.index
             source.column, source.index = column, max(0, min(index, len(source.columns[column]) - 1))
+            if column != before[0] and len(source.shown) == 1:
+                self.redraw()
             self.reveal()
-            for card in (before, (source.column, source.index)):
+            for card in {before, (source.column, source.index)}:
                 for line in range(*source.place(*card)):
                     self.strips.forget(line)
             self.post_message(Table.Marked())
@@ -390,9 +398,9 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         source, line = self.source, event.y + self.scroll_offset.y
-        column = (event.x - BAR_CELLS) // (source.cells + GAP_CELLS)
-        if self.text_selection is None and 0 <= column < len(source.columns) and line < source.total():
-            self.put(column, source.index_at(column, line))
+        place = (event.x - BAR_CELLS) // (source.cells + GAP_CELLS)
+        if self.text_selection is None and 0 <= place < len(source.shown) and line < source.total():
+            self.put(source.shown[place], source.index_at(source.shown[place], line))
 
 
 def detail_lines(plan: PipelinePlan, item: Item | None, width: int, now: datetime, most: int = 0) -> list[Line]:

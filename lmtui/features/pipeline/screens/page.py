@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,11 +31,9 @@ from lmtui.features.pipeline.screens.board import (
     READY,
     BlockingQuestion,
     Board,
-    Card,
     Item,
     cards_of,
     detail_lines,
-    key_of_item,
 )
 from lmtui.features.pipeline.task_list import read_spec, spec_text
 from lmtui.features.pipeline.values import (
@@ -52,14 +50,14 @@ from lmtui.tui.commands import Scope, bindings, command, first_key
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import parse_patch
-from lmtui.tui.lines.styled_text import Line, crop, fit, join_roles, width_of
+from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.summary import SHORT_CELLS
-from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Part, Verbs
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part, Verbs
 from lmtui.tui.widgets.start_page import TALL_ROWS
 from lmtui.tui.workbench_api import FeatureController, Handler
 
@@ -77,53 +75,18 @@ _KEYS = ("next_column", "earlier", "later", "pause_all", "plans", "new", "stop")
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The head of the tasks in one state."""
-
-    column: int
-    count: int
-
-
-class TaskTable(Table[Group | Card]):
-    """Lists the tasks by state, one line each."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        super().__init__(self._line, _key_of_row, can_mark=lambda each: isinstance(each, Card), id="pipeline-list")
-        self._now = now
-        self.empty_text = ""
-
-    def _line(self, row_: Group | Card, width: int) -> Line:
-        if isinstance(row_, Group):
-            name, role = COLUMNS[row_.column]
-            return ((name, join_roles("strong", role)), (f"  {row_.count}", "muted"))
-        title, *rest = (each.draw(width, self._now()) for each in row_.rows)
-        cells = max(14, min(48, width * 2 // 5))
-        notes = [span for each in rest for span in (("  ", ""), *each)]
-        shown = crop(title, cells)
-        return crop(((" ", ""), *shown, (" " * (cells - width_of(shown)), ""), *notes), width)
-
-
 class PlanPanes(Vertical):
-    """The tasks of a plan: on the board, or on a narrow screen in a list; `current` is the same in both."""
+    """The tasks of a plan on the board, below the names of its columns."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        self.board, self.list = Board(now, id="pipeline-board"), TaskTable(now)
+        self.board = Board(now, id="pipeline-board")
         self.head = Static("", id="pipeline-head", markup=False)
-        super().__init__(self.head, self.board, self.list, id="pipeline-panes")
-        self._columns: Sequence[Sequence[Card]] = ()
-
-    @property
-    def pane(self) -> Board | TaskTable:
-        """Return what is shown."""
-        return self.board if self.app.size.width >= WIDE_CELLS else self.list
+        super().__init__(self.head, self.board, id="pipeline-panes")
 
     @property
     def current(self) -> Item | None:
         """Return the task or question under the cursor."""
-        if self.pane is self.board:
-            return self.board.current
-        return self.list.current.item if isinstance(self.list.current, Card) else None
+        return self.board.current
 
     def chosen_task(self, say: Say) -> PipelineTask | None:
         """Return the task under the cursor; `say` so where it is a question."""
@@ -134,38 +97,27 @@ class PlanPanes(Vertical):
 
     def show(self, plan: PipelinePlan | None) -> None:
         """Show the tasks of a plan."""
-        self._columns = cards_of(plan) if plan is not None else [[] for _ in COLUMNS]
-        rows: list[Group | Card] = []
-        for column in _LIST_ORDER:
-            if cards := self._columns[column]:
-                rows += [Group(column, len(cards)), *cards]
-        at = self.current
-        self.board.show(self._columns, at)
-        self.list.show(rows, _key_of_row(Card(at)) if at is not None else None)
+        self.board.show(cards_of(plan) if plan is not None else [[] for _ in COLUMNS], self.current)
         self.place()
 
-    def place(self, at: Item | None = None) -> None:
-        """Show the pane that there is room for, and the names of the columns."""
-        for each in (self.board, self.list):
-            each.display = each is self.pane
+    def place(self) -> None:
+        """Lay out for the size, with the names of the columns."""
         self.styles.padding = (int(self.app.size.height >= TALL_ROWS), 1, 0, 1)
-        self.head.display = self.pane is self.board and bool(self.board.source.total())
-        if at is not None:
-            self.board.show(self._columns, at)
-            self.list.show(self.list.rows, _key_of_row(Card(at)))
+        self.head.display = bool(self.board.current)
         if self.head.display:
             self.call_after_refresh(self._draw_head)
         focused = self.screen.focused
         if focused is None or not focused.display:
-            self.pane.focus()
+            self.board.focus()
 
     def tick(self) -> None:
         """Draw again what changes with the time."""
-        self.pane.touch(0)
+        self.board.touch(0)
 
     def _draw_head(self) -> None:
-        cells, names, rules = self.board.source.cells, list[Content](), list[Content]()
-        for (name, role), cards in zip(COLUMNS, self._columns, strict=True):
+        source, names, rules = self.board.source, list[Content](), list[Content]()
+        cells = source.cells
+        for (name, role), cards in ((COLUMNS[each], source.columns[each]) for each in source.shown):
             is_waiting = role == "warn" and bool(cards)
             style = {"muted": "bold $text", "accent": "bold $accent", "good": "bold $success"}.get(role, "bold $warning")
             style = style if cards else "$text-muted"
@@ -181,10 +133,6 @@ class PlanPanes(Vertical):
         gap = Content(" " * GAP_CELLS)
         lead = Content(" " * BAR_CELLS)
         self.head.update(Content("\n").join([lead + gap.join(names), lead + gap.join(rules)]))
-
-
-def _key_of_row(row_: Group | Card) -> object:
-    return key_of_item(row_.item) if isinstance(row_, Card) else row_.column
 
 
 class PipelineScreen(BesideChat):
@@ -243,7 +191,7 @@ class PipelineScreen(BesideChat):
     def placed(self) -> None:
         """Show what there is room for, and the keys."""
         self._detail.styles.padding = (int(self.app.size.height >= TALL_ROWS), 1, 0, 1)
-        self._panes_of_plan.place(self._panes_of_plan.current)
+        self._panes_of_plan.place()
         self._about()
 
     def tab_parts(self) -> list[Part]:
@@ -294,9 +242,8 @@ class PipelineScreen(BesideChat):
             self.show_keys([command("pipeline.new")])
             return
         _show_detail(self._detail, plan, item, self._now)
-        usable = _usable(plan, item) | ({"stop"} if self._plans.is_running else set())
+        usable = _usable(plan, item) | {"next_column"} | ({"stop"} if self._plans.is_running else set())
         usable |= {"plans"} if len(self._plans.known) > 1 else set()
-        usable |= {"next_column"} if self._panes_of_plan.pane is self._panes_of_plan.board else set()
         verbs = [command(f"pipeline.{each}") for each in _VERBS if each in usable]
         is_paused = isinstance(item, PipelineTask) and item.is_paused
         self._verbs.show(
@@ -327,8 +274,8 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_column(self, step: int) -> None:
         """Go to the next column, or the one before."""
-        if self._panes_of_plan.pane is self._panes_of_plan.board:
-            self._panes_of_plan.board.step_column(step)
+        self._panes_of_plan.board.step_column(step)
+        self._panes_of_plan.place()
 
     def action_pipeline_open(self) -> None:
         """Open the last session of the task; answer a question."""
