@@ -34,6 +34,7 @@ ALLOWED_JOINS = {
     "lmtui/features/memory/memory_files.py": "names a file in lmtui's own folder, which is refused where it is a link",
     "lmtui/features/batch/service.py": "names a batch that the user typed",
     "lmtui/features/batch/cluster_worker.py": "names a folder of files in lmtui's own state folder",
+    "lmtui/core/permissions/git_commands.py": "reads the folders in the text of a command",
     "lmtui/acp/projection.py": "names a place for the editor, which opens it itself",
     "lmtui/tui/controllers/prompt_controller.py": "resolves a path that the user pasted",
 }

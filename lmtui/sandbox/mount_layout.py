@@ -15,7 +15,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import WORKSPACE_FOLDER, state_dir, workspace_dir
-from lmtui.plain_files import own_folder
+from lmtui.plain_files import is_plain_folder, own_folder
 from lmtui.sandbox import replies
 from lmtui.sandbox.supervisor_client import InstanceKind
 
@@ -138,7 +138,7 @@ def mounts(workspace: Path, kind: InstanceKind, layout: SandboxLayout) -> Iterat
     if layout.hides_objects:
         modules = str(Path(layout.objects).with_name("modules"))  # those of submodules
         yield folder, layout.objects
-        if (workspace / modules).is_dir():
+        if is_plain_folder(workspace, modules):
             yield folder, modules
     for path, is_folder, _ in layout.masked:
         yield folder if is_folder else file, path
