@@ -24,7 +24,8 @@ class BroughtCall:
     """A call of one tool; implements `core.ports.PreparedCall`.
 
     `tool` is the name by which the model calls it, and rules name it.  `schema` is its own, `told` what the model knows of it,
-    `perform` does it, `shown` is for the user next to the arguments.
+    `perform` does it, `shown` is for the user next to the arguments.  `access` is anything: what a server says of its tools is
+    not believed.
     """
 
     tool: str
@@ -35,15 +36,11 @@ class BroughtCall:
     subjects: tuple[str, ...] = ()
     shown: str = ""
     limits: str = ""
+    access: Access = Access.EXECUTE
 
     @property
     def title(self) -> str:
         return sanitize_line(", ".join(f"{name}={value}" for name, value in self.arguments.items()))[:_TITLE_CHARS]
-
-    @property
-    def access(self) -> Access:
-        """Return that it may do anything: what a server says of its tools is not believed."""
-        return Access.EXECUTE
 
     async def preview(self, context: ToolContext) -> Preview:
         del context  # the workspace has nothing to do with it

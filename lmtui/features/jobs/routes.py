@@ -62,17 +62,9 @@ async def job_added(api: ApiContext, call: ApiCall) -> JobInfo:
     """Add a job."""
     body: NewJobBody = call.body
     runtime = await api.runtime(body.folder)
-    wanted = NewJob(
-        text=body.text,
-        schedule=body.schedule,
-        zone=body.zone,
-        title=body.title,
-        session=body.session or "",
-        mode=str(body.mode or ""),
-        deny=tuple(body.deny),
-        missed=body.missed,
-    )
-    return _job(await runtime.extensions[Jobs].add(wanted))
+    given = body.model_dump(exclude={"folder"})
+    given |= {"session": body.session or "", "mode": str(body.mode or ""), "deny": tuple(body.deny)}
+    return _job(await runtime.extensions[Jobs].add(NewJob(**given)))
 
 
 async def job_changed(api: ApiContext, call: ApiCall) -> JobInfo:

@@ -8,61 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import ROOT, Envelope, ModelChanged, TurnStarted
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.rules import MCP, Access
-from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
+from lmtui.core.ports import PreparedCall, Toolbox, ToolContext, ToolResult
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, TextPart, slash_call
-from lmtui.core.sanitize import sanitize_line
 from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.features.call_arguments import BroughtCall, fitted, read_arguments
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import argument_hint, server_key, typed_arguments
 from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool
-
-_TITLE_CHARS = 80
-
-
-@dataclass(frozen=True, slots=True)
-class SearchCall:
-    """A search among the tools of servers; it changes nothing.  Implements `core.ports.PreparedCall`."""
-
-    tool: str
-    query: str
-    answer: Callable[[str], Awaitable[str]]
-
-    @property
-    def arguments(self) -> Mapping[str, object]:
-        return {"query": self.query}
-
-    @property
-    def title(self) -> str:
-        return sanitize_line(self.query)[:_TITLE_CHARS]
-
-    @property
-    def access(self) -> Access:
-        """Return that it does nothing."""
-        return Access.NONE
-
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """Return nothing: no rule is about it."""
-        return ()
-
-    async def preview(self, context: ToolContext) -> Preview:
-        del context  # nobody is asked about a search
-        return Preview(self.query)
-
-    async def run(self, context: ToolContext) -> ToolResult:
-        del context  # it touches nothing
-        text = await self.answer(self.query)
-        return ToolResult(text, "tools of servers")
-
 
 SEARCH = "mcp_search"
 _MOST_FOUND = 5
@@ -235,11 +195,12 @@ class McpToolbox:
         query = given.get("query")
         if not isinstance(query, str) or not query.strip():
             raise ToolError(f"{SEARCH} needs query: a few words for what the tool should do, such as create issue")
-        return SearchCall(SEARCH, query, self._found)
+        return BroughtCall(SEARCH, {"query": query}, {}, {}, self._found, access=Access.NONE)
 
-    async def _found(self, query: str) -> str:
+    async def _found(self, given: Mapping[str, object], context: ToolContext) -> ToolResult:
+        del context  # it touches nothing
         await self._room.settle(_PATIENCE_S if self._room.is_unknown() else 0)
-        return found_text(query, self._room.tools())
+        return ToolResult(found_text(str(given["query"]), self._room.tools()), "tools of servers")
 
     def _call(self, name: str, arguments: Mapping[str, object]) -> PreparedCall:
         return self._prepared(self._named(name), arguments)
