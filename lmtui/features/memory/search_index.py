@@ -15,7 +15,7 @@ import math
 import re
 import sqlite3
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
 from pathlib import Path
@@ -28,7 +28,7 @@ from lmtui.store.index_file import IndexFile
 _log = logging.getLogger(__name__)
 _APPLICATION, _VERSION = 0x6C6D7478, 3
 _RRF_K = 60  # Cormack, Clarke and Büttcher, "Reciprocal rank fusion", SIGIR 2009
-_CANDIDATES, _RESCORED, _MOST_OF_ITEM = 150, 300, 2
+_CANDIDATES, _RESCORED, _RANKED, _MOST_OF_ITEM = 150, 300, 50, 2
 _MAX_QUERY_WORDS, _MAX_WORD_CHARS = 32, 100
 _WEIGHTS = {SearchSource.MEMORY: 1.5, SearchSource.SESSION: 1.3, SearchSource.DOC: 1.3, SearchSource.CODE: 1.0}
 _TEST_WEIGHT = 0.6
@@ -146,7 +146,7 @@ class SearchIndex(IndexFile):
         merged: dict[int, float] = {}
         for scores in (by_words, by_vector):
             weighed = {number: score * _weight(found[number]) for number, score in scores.items()}
-            for rank, number in enumerate(sorted(weighed, key=weighed.__getitem__, reverse=True), 1):
+            for rank, number in enumerate(heapq.nlargest(_RANKED, weighed, key=weighed.__getitem__), 1):
                 merged[number] = merged.get(number, 0.0) + 1 / (_RRF_K + rank)
         best: list[Found] = []
         for number in sorted(merged, key=merged.__getitem__, reverse=True):
@@ -170,7 +170,12 @@ class SearchIndex(IndexFile):
             known.append(int.from_bytes(signs, "big"))
         wanted = quantise(query.vector)
         bits = int.from_bytes(_signs_of(wanted), "big")
-        near = heapq.nsmallest(_RESCORED, zip([(bits ^ each).bit_count() for each in known], numbers, strict=True))
+        distances: Iterable[tuple[int, int]] = zip([(bits ^ each).bit_count() for each in known], numbers, strict=True)
+        if sources:
+            sql = "SELECT vector.id FROM place JOIN vector USING (digest) WHERE source IN (SELECT value FROM json_each(?))"
+            allowed = {number for (number,) in database.execute(sql, (json.dumps([*sources]),))}
+            distances = (pair for pair in distances if pair[1] in allowed)
+        near = heapq.nsmallest(_RESCORED, distances)
         sql = "SELECT place.id, source, data FROM place JOIN vector USING (digest) \
 WHERE vector.id IN (SELECT value FROM json_each(?))"
         rows = database.execute(sql, (json.dumps([number for _, number in near]),))

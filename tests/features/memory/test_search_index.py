@@ -74,6 +74,16 @@ def test_no_query_is_an_error_or_finds_what_is_not_there(tmp_path_factory: pytes
     assert {each.name for each in found} <= {"a.py"}
 
 
+def test_a_note_is_found_by_its_vector_although_more_code_is_nearer(index: SearchIndex) -> None:
+    index.put(CODE, "a.py", (1, 1), [Chunk(at, at, f"line {at}") for at in range(400)])
+    put(index, "project note", "a note", MEMORY)
+    vectors = {number: [1.0, 0.2 * (text == "a note")] for number, text in index.without_vector("m/2", 500)}
+    assert [*vectors.values()].count([1.0, 0.2]) == 1
+    index.put_vectors("m/2", vectors)
+    found = index.search(IndexQuery("", [1.0, -0.1], "m/2"), 5, [MEMORY])
+    assert [hit.name for hit in found] == ["project note"]
+
+
 def garbage(path: Path) -> None:
     path.write_bytes(b"no database" * 1_000)
 

@@ -30,7 +30,7 @@ def plans(driver: Driver) -> FakePipeline:
 def current(driver: Driver) -> int:
     screen = driver.app.screen
     assert isinstance(screen, PipelineScreen)
-    item = screen._panes_of_plan.current
+    item = screen._panes_of_plan.board.current
     return item.id if item is not None else 0
 
 

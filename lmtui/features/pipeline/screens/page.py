@@ -83,21 +83,16 @@ class PlanPanes(Vertical):
         self.head = Static("", id="pipeline-head", markup=False)
         super().__init__(self.head, self.board, id="pipeline-panes")
 
-    @property
-    def current(self) -> Item | None:
-        """Return the task or question under the cursor."""
-        return self.board.current
-
     def chosen_task(self, say: Say) -> PipelineTask | None:
         """Return the task under the cursor; `say` so where it is a question."""
-        item = self.current
+        item = self.board.current
         if isinstance(item, BlockingQuestion):
             say(f"This is a question; {first_key(command('pipeline.answer'))} answers it.")
         return item if isinstance(item, PipelineTask) else None
 
     def show(self, plan: PipelinePlan | None) -> None:
         """Show the tasks of a plan."""
-        self.board.show(cards_of(plan) if plan is not None else [[] for _ in COLUMNS], self.current)
+        self.board.show(cards_of(plan) if plan is not None else [[] for _ in COLUMNS], self.board.current)
         self.place()
 
     def place(self) -> None:
@@ -109,10 +104,6 @@ class PlanPanes(Vertical):
         focused = self.screen.focused
         if focused is None or not focused.display:
             self.board.focus()
-
-    def tick(self) -> None:
-        """Draw again what changes with the time."""
-        self.board.touch(0)
 
     def _draw_head(self) -> None:
         source, names, rules = self.board.source, list[Content](), list[Content]()
@@ -228,15 +219,15 @@ class PipelineScreen(BesideChat):
         self._about()
 
     def _tick(self) -> None:
-        self._panes_of_plan.tick()
-        item, plan = self._panes_of_plan.current, self._plan
+        self._panes_of_plan.board.touch(0)
+        item, plan = self._panes_of_plan.board.current, self._plan
         if isinstance(item, PipelineTask) and item.state in WORKING and plan is not None:
             _show_detail(self._detail, plan, item, self._now)
 
     @on(Table.Marked)
     def _about(self) -> None:
         """Show what is known of the current task, and what can be done with it."""
-        plan, item = self._plan, self._panes_of_plan.current
+        plan, item = self._plan, self._panes_of_plan.board.current
         self.query_one("#pipeline-about").set_class(plan is None or item is None, "-empty")
         if plan is None or item is None:
             self.show_keys([command("pipeline.new")])
@@ -279,7 +270,7 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_open(self) -> None:
         """Open the last session of the task; answer a question."""
-        item = self._panes_of_plan.current
+        item = self._panes_of_plan.board.current
         if item is None:
             return
         if not isinstance(item, PipelineTask):
@@ -306,7 +297,7 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_details(self) -> None:
         """Show all that is known of the current task."""
-        plan, item = self._plan, self._panes_of_plan.current
+        plan, item = self._plan, self._panes_of_plan.board.current
         if plan is not None and item is not None:
             page = CallPage([], [], lambda width: detail_lines(plan, item, width, self._now()))
             _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Task"))
@@ -362,7 +353,7 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_answer(self) -> None:
         """Ask for the answer to the current question, else to the first one that is open."""
-        plan, item = self._plan, self._panes_of_plan.current
+        plan, item = self._plan, self._panes_of_plan.board.current
         if plan is None:
             return
         is_task = item is None or isinstance(item, PipelineTask)
