@@ -23,7 +23,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from lmtui import __version__
 from lmtui.app.archive import encode_event
 from lmtui.app.host import Runtime
-from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.offers import Offers
 from lmtui.core.prompt_text import FilledPrompt
@@ -273,7 +273,7 @@ class Attachment:
         elif on.startswith(rpc.REVIEW) and (at := on.removeprefix(rpc.REVIEW)).isdecimal() and int(at) < len(self._reviews):
             target, root = self._reviews[int(at)], EffectReview
         else:
-            raise UsageError(f"{sanitize_line(on)[:60]} is not open", "Open it again.")
+            raise HostError(f"{sanitize_line(on)[:60]} is not open in the host.", "Open it again.")
         if on == rpc.HOST:
             rpc.learn_ports(target.extensions.ports)
         port = rpc.resolve(root, path)

@@ -349,6 +349,8 @@ class HostLink:
         if member.full_name in _SENT_LATER:
             later = _Later(on, path, member.name, sent, session.seq if session is not None else 0)
             self._later.append(later)
+            if self.is_there.is_set() and future.done():
+                self._tell(events.Level.WARNING, f"{future.exception()} This is sent once it is open again.")
             future.add_done_callback(lambda done: self._answered_late(later, done))
             return None
         if member.result is not type(None) and self._waits_for_host():
@@ -481,15 +483,14 @@ class HostLink:
             except LmtuiError as error:
                 problem = problem or f"Session {session.id} could not be opened again: {error.full_text()}"
         later, self._later = self._later, []
-        for at, each in enumerate(later):
+        for each in later:
             known = self._session(each.on)
             if known is not None and each.is_done(known.known()):
                 continue
             try:
                 _ = self.wait(self.send(each.on, each.path, each.name, each.given))
-            except HostError:  # it broke again: the next time sends the rest
-                self._later[:0] = later[at:]
-                break
+            except HostError:  # it broke again, or the session is not open: sent the next time
+                self._later.append(each)
             except LmtuiError as error:
                 problem = problem or error.full_text()
         for number, function in list(self._functions.items()):

@@ -34,6 +34,7 @@ from lmtui.tui.gc_policy import GcPolicy
 from lmtui.tui.keymap import rebind
 from lmtui.tui.lines.styled_text import fit, pad
 from lmtui.tui.modals.model_rows import short_address
+from lmtui.tui.modals.results import ClosedOnce
 from lmtui.tui.modals.trust_question import trust_dialog
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.ready import FEATURE_CONTROLLERS, Ready, connect
@@ -81,7 +82,7 @@ class _Row:
         return Content.assemble(bar, (self.sign, self.style), *parts, (sanitize_line(self.details), "$text-muted"))
 
 
-class FirstRun(Screen[bool]):
+class FirstRun(ClosedOnce[bool]):
     """Looks for servers and lets one be chosen; the result says what the session will talk to.
 
     `silent` is the address of the server that was chosen and does not answer.

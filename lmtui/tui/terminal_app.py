@@ -315,6 +315,9 @@ class TerminalApp(App[int]):
             self.app_focus = True
             if self.focused is None:
                 self.focus_prompt()
+            take_letter = getattr(self.screen, "take_letter", None)
+            if take_letter is not None and take_letter(event):  # before the next key is looked at: it may mean something here
+                return
         await super().on_event(event)
 
     def focus_prompt(self) -> None:

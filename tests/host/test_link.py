@@ -17,6 +17,7 @@ from lmtui.host.commands import token_for
 from lmtui.host.connect import ask_host, check_socket_folder, host_folder
 from lmtui.host.link import FrameChannel, HostLink, Welcome, _Later
 from lmtui.host.remote import RemoteSession, remote_port
+from lmtui.host.rpc import encode_error
 from tests.waiting import PATIENCE_S
 
 Reply = Callable[[dict[str, Any]], list[dict[str, Any]]]
@@ -116,6 +117,17 @@ async def test_words_that_wait_survive_a_second_break() -> None:
     first.close()
     await _until(lambda: any(each["call"] == "submit" for each in third.sent))
     assert sum(each["call"] == "submit" for each in third.sent) == 1
+    link.close()
+
+
+async def test_words_for_a_session_that_is_not_open_wait() -> None:
+    error = encode_error(HostError("session:one is not open."))
+    answers = {"submit": {"error": error}}
+    link = _link(FakeChannel(lambda message: [{"re": message["id"], **answers.get(message["call"], {"ok": []})}]))
+    session: Any = RemoteSession(link, "one")
+    await session.follow()
+    session.submit("words")
+    assert link.has_waiting
     link.close()
 
 

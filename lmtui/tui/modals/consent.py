@@ -22,6 +22,7 @@ from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_
 from lmtui.tui.key_bindings import bindings_of
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.modals.results import ClosedOnce
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, ChoiceRows
 
@@ -376,7 +377,7 @@ class BodyFit:
         return is_new
 
 
-class ConsentDialog(ModalScreen[Result]):
+class ConsentDialog(ClosedOnce[Result], ModalScreen[Result]):
     """Shows a question at the foot of the conversation: its body between what is asked and the answers.
 
     `panes` are what it is docked under; without them it takes the whole width.

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
+from textual.await_complete import AwaitComplete
 from textual.color import Color
 from textual.renderables.background_screen import BackgroundScreen
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 
 from lmtui.tui.widgets.bars import HEIGHTS
 
@@ -37,7 +38,15 @@ class _Veil(BackgroundScreen):
             yield Segment.line()
 
 
-class VeiledScreen(ModalScreen[Result], Generic[Result]):
+class ClosedOnce(Screen[Result], Generic[Result]):
+    """A screen that closes once: a key that comes right behind the one that closed it closes no other."""
+
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+        """Close the screen with a result, if it is on top."""
+        return super().dismiss(result) if self.is_active else AwaitComplete()
+
+
+class VeiledScreen(ClosedOnce[Result], ModalScreen[Result], Generic[Result]):
     """A dialog over a veil that leaves the header and the key row bright; under 100 columns it takes the whole width."""
 
     CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"

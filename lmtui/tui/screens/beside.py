@@ -10,12 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.color import Color
 from textual.content import Content
-from textual.screen import Screen
 from textual.style import Style
 from textual.widget import Widget
 
 from lmtui.tui.commands import Command, Scope, bindings, closing, command
 from lmtui.tui.key_bindings import first_key
+from lmtui.tui.modals.results import ClosedOnce
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
 from lmtui.tui.widgets.prompt import Prompt
@@ -45,7 +45,7 @@ def tab_part(name: str, each: Command, *, is_here: bool) -> Part:
     return Part(text if is_here else text.stylize(Style.from_meta({"verb": each.action})))
 
 
-class BesideChat(Screen[bool | None]):
+class BesideChat(ClosedOnce[bool | None]):
     """Shows something next to the conversation, below the tabs of all that is there and above the keys that count now.
 
     `panes` are those of the conversation, which know what the other tabs would show; without them it fills the screen.
@@ -85,15 +85,18 @@ class BesideChat(Screen[bool | None]):
     def on_resize(self) -> None:
         self._place()
 
-    def on_key(self, event: events.Key) -> None:
-        letter = event.character or ""
-        if self._panes is not None and letter.isalpha() and event.key not in self.active_bindings:
-            event.stop()
-            prompt = self._panes.screen.query_one(Prompt)
-            prompt.insert(letter)
-            self._panes.screen.set_focus(prompt)
-            self._panes.make_room(self, is_wanted=False, keeps_focus=True)
-            _ = self.dismiss(None)
+    def take_letter(self, event: events.Key) -> bool:
+        """Go, and put a letter that means nothing here into the prompt; False for other keys and where text is typed."""
+        letter, focused = event.character or "", self.focused
+        is_typed = focused is not None and focused.check_consume_key(event.key, event.character)
+        if self._panes is None or is_typed or not letter.isalpha() or event.key in self.active_bindings:
+            return False
+        prompt = self._panes.screen.query_one(Prompt)
+        prompt.insert(letter)
+        self._panes.screen.set_focus(prompt)
+        self._panes.make_room(self, is_wanted=False, keeps_focus=True)
+        _ = self.dismiss(None)
+        return True
 
     def action_close_or_stop(self) -> None:
         _ = self.dismiss(None)
