@@ -49,13 +49,6 @@ async def one_pass(runtime: Runtime) -> None:
         await jobs_of(runtime).serve(until_empty=True)
 
 
-async def until(is_so: Callable[[], object], limit_s: float = PATIENCE_S) -> None:
-    """Wait until something is so, in another process or thread too."""
-    async with asyncio.timeout(limit_s):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
 Serve = Callable[..., Awaitable[ScriptedServer]]
 
 

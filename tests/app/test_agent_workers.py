@@ -14,7 +14,8 @@ from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
-from tests.app.conftest import DONE, Open, Serve, until
+from tests.app.conftest import DONE, Open, Serve
+from tests.waiting import until
 
 SEND = ScriptedTurn(calls=(ScriptedCall("delegate", {"objective": "look"}),))
 SLEEP = ScriptedTurn(calls=(ScriptedCall("shell", {"command": "sleep 60"}),))

@@ -24,7 +24,7 @@ from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, results, run, told
 from tests.sets import for_each
 from tests.trusting import say
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PAPER = Path(__file__).parents[1] / "features" / "paper_server.py"
@@ -69,9 +69,7 @@ def the_server(runtime: Runtime, name: str = "paper") -> McpServer:
 
 
 async def reach(runtime: Runtime, state: ServerState, name: str = "paper") -> McpServer:
-    async with asyncio.timeout(PATIENCE_S):
-        while the_server(runtime, name).state is not state:
-            await asyncio.sleep(0.01)
+    await until(lambda: the_server(runtime, name).state is state)
     return the_server(runtime, name)
 
 

@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import FoldersChanged
 from tests.app.conftest import Open
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 
 async def test_files_of_the_workspace_are_seen_and_no_others(workspace: Path, tmp_path: Path, open_one: Open) -> None:
@@ -44,9 +44,7 @@ async def test_listeners_are_told_until_they_end_it(workspace: Path, open_one: O
     end = files.changed(told.append)
     files.watch([""])
     (workspace / "a.txt").write_text("one")
-    async with asyncio.timeout(PATIENCE_S):
-        while not told:
-            await asyncio.sleep(0.01)
+    await until(lambda: told)
     end()
     (workspace / "b.txt").write_text("two")
     await asyncio.sleep(0.4)

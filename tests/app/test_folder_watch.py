@@ -8,7 +8,7 @@ import pytest
 
 from lmtui.app.workspace_files import FolderWatch
 from lmtui.core.workspace import FoldersChanged
-from tests.app.conftest import until
+from tests.waiting import until
 
 
 class Watched:

@@ -18,7 +18,7 @@ from lmtui.core.ports import Policy
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.paths import sessions_dir, state_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, run, window_known
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -223,14 +223,11 @@ async def test_closing_stops_a_running_turn_and_can_be_done_twice(open_one: Open
     runtime = open_one(server.url)
     session = await runtime.new_session()
     session.submit("talk")
-    async with asyncio.timeout(PATIENCE_S):
-        while not server.open_streams:
-            await asyncio.sleep(0.01)
-        await window_known(session)
-        await runtime.close()
-        await runtime.close()
-        while server.open_streams:
-            await asyncio.sleep(0.01)
+    await until(lambda: server.open_streams)
+    await window_known(session)
+    await runtime.close()
+    await runtime.close()
+    await until(lambda: not server.open_streams)
     last = session.history()[-1].event
     assert isinstance(last, TurnEnded)
     assert last.reason is TurnReason.INTERRUPTED

@@ -16,7 +16,7 @@ from lmtui.features.jobs.service import new_record
 from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord, Jobs
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.app.conftest import DONE, Open, Serve, jobs_of, one_pass, run
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -59,9 +59,7 @@ async def test_a_lost_wait_that_is_due_goes_on_at_once(workspace: Path, open_one
     next_life = open_one(server.url)
     task = asyncio.ensure_future(next_life.serve())
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            while list_sessions(workspace)[0].state != "done":
-                await asyncio.sleep(0.02)
+        await until(lambda: list_sessions(workspace)[0].state == "done")
     finally:
         await jobs_of(next_life).stop()
     assert task.cancelled()

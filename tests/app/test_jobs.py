@@ -22,7 +22,7 @@ from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.paths import inbox_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, one_pass, run
 from tests.sets import for_each
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -287,9 +287,7 @@ async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_
     await run(session)
     other_serving = asyncio.ensure_future(other.serve())
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not any(job.due and job.due < datetime.now(UTC) for job in other.extensions[Jobs].known):
-                await asyncio.sleep(0.05)
+        await until(lambda: any(job.due and job.due < datetime.now(UTC) for job in other.extensions[Jobs].known))
         assert not (await the_job(other)).claim
         await serve_until(holder, lambda: len(server.requests) == 2)
     finally:

@@ -26,7 +26,7 @@ from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import kept_dir
 from tests.app.conftest import Open, run
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -59,9 +59,7 @@ async def reflected(runtime: Runtime) -> Sequence[MemoryProposal]:
 
 
 async def streaming(server: ScriptedServer) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not server.open_streams:
-            await asyncio.sleep(0.01)
+    await until(lambda: server.open_streams)
 
 
 def asked(server: ScriptedServer) -> int:
@@ -220,9 +218,7 @@ async def test_a_turn_that_begins_stops_the_reading_at_once(open_one: Open) -> N
         await run(session, "Test the parser.")
         with pytest.raises(UsageError, match="stopped"):
             await reflecting
-        async with asyncio.timeout(PATIENCE_S):
-            while server.open_streams:
-                await asyncio.sleep(0.01)
+        await until(lambda: not server.open_streams)
     async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
         await runtime.close()
         assert len(await reflected(open_one(server.url))) == 1
@@ -242,14 +238,10 @@ async def test_sessions_are_read_at_the_start_and_when_all_rest(
         session = await runtime.new_session()
         told: list[int] = []
         session.subscribe(lambda each: told.append(each.event.waiting) if isinstance(each.event, ProposalsChanged) else None)
-        async with asyncio.timeout(PATIENCE_S):
-            while told != [1]:
-                await asyncio.sleep(0.01)
+        await until(lambda: told == [1])
         await run(session, "Write the parser.")
         await run(session, "keep the parser pure, not clever")
-        async with asyncio.timeout(PATIENCE_S):
-            while told != [1, 2]:
-                await asyncio.sleep(0.01)
+        await until(lambda: told == [1, 2])
         assert runtime.extensions[WorkspaceMemory].waiting == 2
 
 

@@ -18,7 +18,7 @@ from lmtui.features.pipeline.values import PipelinePlan, PipelineState, TaskActi
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.app.conftest import Open, Serve
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 TASK = "- [ ] Write {name}\n  files: {name}\n  check: test -s {name}\n"
 DONE = ScriptedTurn("It is done.")
@@ -60,9 +60,7 @@ async def test_a_server_that_is_away_costs_no_attempt(
     await service.files.planned("PLAN.md", service.options())
     await away.__aexit__(None, None, None)
     work = asyncio.create_task(service.work("PLAN.md", service.options()))
-    async with asyncio.timeout(PATIENCE_S):
-        while not any(task.why.startswith("the model server is away") for plan in service.known for task in plan.tasks):
-            await asyncio.sleep(0.05)
+    await until(lambda: any(task.why.startswith("the model server is away") for plan in service.known for task in plan.tasks))
     port = int(url.rsplit(":", 1)[1].partition("/")[0])
     back = ScriptedServer(*away._scenarios)
     back._server = await asyncio.start_server(back._accept, "127.0.0.1", port, limit=1 << 20)
@@ -122,9 +120,7 @@ async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_attended: Open,
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))
     await service.pause("PLAN", is_paused=False)
     ran.append(service.is_running)
-    async with asyncio.timeout(PATIENCE_S):
-        while service.is_running:
-            await asyncio.sleep(0.05)
+    await until(lambda: not service.is_running)
     (plan,) = await service.read()
     assert (plan.is_done, plan.is_paused) == (True, False)
     await service.pause("PLAN", is_paused=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from lmtui.models.scripted_server import ScriptedServer
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, run
 from tests.app.test_pipeline import plan_of, service_of, states, write
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off"}
 ADDED: dict[str, Any] = {"title": "Write a.txt", "files": ["a.txt"], "checks": ["test -s a.txt"]}
@@ -48,9 +47,7 @@ async def queued(service: PipelineService, workspace: Path, text: str) -> Pipeli
 
 
 async def finished(service: PipelineService) -> PipelinePlan:
-    async with asyncio.timeout(PATIENCE_S):
-        while service.is_running:
-            await asyncio.sleep(0.05)
+    await until(lambda: not service.is_running)
     return (await service.read())[0]
 
 

@@ -26,10 +26,9 @@ from lmtui.host.access import read_token
 from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
-from tests.app.conftest import until
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_serve import free_port
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 # `LMTUI_HOST_KILLS=200` kills clients and hosts that often.
 _KILLS = int(os.environ.get("LMTUI_HOST_KILLS", "3"))
@@ -77,9 +76,7 @@ class Hosted:
             await client.close()
         if (found := running_host()) is not None:
             os.kill(found.pid, signal.SIGTERM)
-            async with asyncio.timeout(PATIENCE_S):
-                while running_host() is not None:
-                    await asyncio.sleep(0.02)
+            await until(lambda: running_host() is None)
 
 
 Start = Callable[..., Awaitable[Hosted]]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import socket
@@ -10,7 +9,7 @@ import pytest
 
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 
 def scenario(number: int, *, rate: float = 0.0, fault: ScriptedFault | None = None) -> Scenario:
@@ -59,9 +58,7 @@ async def test_each_task_leaves_a_result_and_a_diff_and_the_folder_as_it_was(pro
 async def test_a_killed_batch_is_resumed_where_the_flag_says_and_does_nothing_twice(program: Program, serve: Serve) -> None:
     server = await serve(*(scenario(number, rate=20.0) for number in range(1, 6)))
     process = await program.start(*base(server.url), tasks(program, 5))
-    async with asyncio.timeout(PATIENCE_S):
-        while not list(program.state.glob("batches/*/results.jsonl")) or len(results(program)) < 2:
-            await asyncio.sleep(0.05)
+    await until(lambda: list(program.state.glob("batches/*/results.jsonl")) and len(results(program)) >= 2)
     process.send_signal(signal.SIGKILL)
     await process.wait()
     before = [each["id"] for each in results(program)]

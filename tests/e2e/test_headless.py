@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -16,7 +15,7 @@ from lmtui.core.permissions.rules import exact_rule
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 from tests.sets import depth
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
 DONE = ScriptedTurn("All is done.")
@@ -76,9 +75,7 @@ async def test_an_interrupt_is_130_and_what_was_done_is_saved(number: signal.Sig
         process = await program.start("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "json", "go")
     finally:
         signal.signal(signal.SIGHUP, before)
-    async with asyncio.timeout(PATIENCE_S):
-        while len(server.requests) < 2 or not server.open_streams:
-            await asyncio.sleep(0.02)
+    await until(lambda: len(server.requests) >= 2 and server.open_streams)
     process.send_signal(number)
     out, _ = await process.communicate()
     assert process.returncode == 130
@@ -91,9 +88,7 @@ async def test_an_interrupted_command_leaves_nothing_running(program: Program, s
     command = f"exec -a {marker} sleep 300 & setsid bash -c 'exec -a {marker} sleep 300' & wait"
     server = await serve(ScriptedTurn("", calls=(ScriptedCall("shell", {"command": command}),)), DONE)
     process = await program.start("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "go")
-    async with asyncio.timeout(PATIENCE_S):
-        while _running(marker) < 2:
-            await asyncio.sleep(0.05)
+    await until(lambda: _running(marker) >= 2)
     process.send_signal(signal.SIGINT)
     await process.communicate()
     assert _running(marker) == 0
@@ -109,9 +104,7 @@ async def test_sigkill_then_resume_shows_everything_and_repeats_nothing(program:
     slow = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "echo ran >> log; sleep 30"}),))
     server = await serve(WRITE, slow, ScriptedTurn("Resumed and done."))
     process = await program.start("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "the first task")
-    async with asyncio.timeout(PATIENCE_S):
-        while not (program.workspace / "log").exists():
-            await asyncio.sleep(0.02)
+    await until((program.workspace / "log").exists)
     process.kill()
     await process.communicate()
     result = await program.run("resume", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "json", "", "go on")

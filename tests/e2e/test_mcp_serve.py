@@ -17,7 +17,7 @@ from mcp import Client, MCPError, types
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.e2e.conftest import Program
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 READING = ["read", "glob", "grep", "ls", "git_status", "git_diff"]
 SLOW = {"command": "echo begun; sleep 60", "timeout": 100}
@@ -173,9 +173,7 @@ async def test_a_call_that_is_cancelled_ends_and_the_next_ones_run(program: Prog
                 await client.call_tool("shell", SLOW, progress_callback=note)
         assert told[:2] == [2.0, 4.0]
         assert "two" in text_of(await client.call_tool("read", {"path": "a.txt"}))
-        async with asyncio.timeout(PATIENCE_S):
-            while not any(each["kind"] == "tool_call_finished" and not each["ok"] for each in logged(program)):
-                await asyncio.sleep(0.05)
+        await until(lambda: any(each["kind"] == "tool_call_finished" and not each["ok"] for each in logged(program)))
     ends = {each["tool"]: each["summary"] for each in logged(program) if each["kind"] == "tool_call_finished"}
     assert ends["shell"] == "stopped"
 
@@ -242,9 +240,7 @@ async def test_it_ends_within_two_seconds_and_leaves_no_process_whatever_runs(pr
     send(process, HELLO, GO)
     await answer(process)
     send(process, *(request(number, "shell", SLOW) for number in range(1, 7)))
-    async with asyncio.timeout(PATIENCE_S):
-        while not any(b"sleep 60" in command_of(each) for each in psutil.Process(process.pid).children(recursive=True)):
-            await asyncio.sleep(0.05)
+    await until(lambda: any(b"sleep 60" in command_of(each) for each in psutil.Process(process.pid).children(recursive=True)))
     processes = psutil.Process(process.pid).children(recursive=True)
     if way == "end of input":
         assert process.stdin is not None

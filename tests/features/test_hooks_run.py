@@ -12,7 +12,7 @@ from lmtui.core.programs import Launch, Served
 from lmtui.features.hooks.service import host_environment, run_in_lane, words_of
 from lmtui.features.host_program import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, run_on_host
 from tests.sets import for_each
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "OPENAI_API_KEY": "sk-secret", "LC_ALL": "C.UTF-8", "MY_TOKEN": "x"}
 
@@ -89,9 +89,7 @@ async def test_one_that_writes_without_end_is_ended(tmp_path: Path) -> None:
 
 async def test_one_that_is_cancelled_has_ended_before_that_returns(tmp_path: Path) -> None:
     work = asyncio.ensure_future(run(tmp_path, "echo $$ > own; sleep 600"))
-    async with asyncio.timeout(PATIENCE_S):
-        while not (tmp_path / "own").exists() or not (tmp_path / "own").read_text():
-            await asyncio.sleep(0.02)
+    await until(lambda: (tmp_path / "own").exists() and (tmp_path / "own").read_text())
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work

@@ -16,7 +16,7 @@ from lmtui.host.connect import HostInfo, running_host, write_info
 from lmtui.host.host_process import HostProcess, Notifier, host_lock, run_host
 from lmtui.host.hub import SessionHub
 from lmtui.settings import SETTINGS
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 
 async def test_the_command_that_notifies_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,9 +28,7 @@ async def test_the_command_that_notifies_gets_no_key(tmp_path: Path, monkeypatch
     notifier = Notifier(SessionHub(), f"env > {said}.new; mv {said}.new {said}")
     ended = TurnEnded(turn_id="turn_1", reason=TurnReason.DONE)
     notifier.listen(tmp_path, Envelope(1, datetime(2026, 1, 1, tzinfo=UTC), "20260101_000000_aaaaaa", ended))
-    async with asyncio.timeout(PATIENCE_S):
-        while not said.exists():
-            await asyncio.sleep(0.01)
+    await until(said.exists)
     assert "TOPIC=mine" in said.read_text()
     assert "canary" not in said.read_text()
 

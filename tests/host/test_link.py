@@ -18,7 +18,7 @@ from lmtui.host.connect import ask_host, check_socket_folder, host_folder
 from lmtui.host.link import FrameChannel, HostLink, Welcome, _Later
 from lmtui.host.remote import RemoteSession, remote_port
 from lmtui.host.rpc import encode_error
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 Reply = Callable[[dict[str, Any]], list[dict[str, Any]]]
 
@@ -66,12 +66,6 @@ def _line(seq: int) -> str:
     return encode_event(Envelope(seq, datetime(2026, 1, 1, tzinfo=UTC), "one", notice))
 
 
-async def _until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
 async def test_what_comes_while_missed_events_are_read_is_told_after_them() -> None:
     def reply(message: dict[str, Any]) -> list[dict[str, Any]]:
         if message["call"] != "follow":
@@ -84,7 +78,7 @@ async def test_what_comes_while_missed_events_are_read_is_told_after_them() -> N
     session = RemoteSession(link, "one")
     await session.follow()
     await asyncio.to_thread(session.again)
-    await _until(lambda: session.seq == 500)
+    await until(lambda: session.seq == 500)
     assert [each.seq for each in session.history()] == list(range(1, 501))
     link.close()
 
@@ -115,7 +109,7 @@ async def test_words_that_wait_survive_a_second_break() -> None:
     first.is_broken = True
     session.submit("words")
     first.close()
-    await _until(lambda: any(each["call"] == "submit" for each in third.sent))
+    await until(lambda: any(each["call"] == "submit" for each in third.sent))
     assert sum(each["call"] == "submit" for each in third.sent) == 1
     link.close()
 
@@ -148,7 +142,7 @@ async def test_a_call_that_a_slow_host_did_is_not_sent_again(monkeypatch: pytest
     session.rename("a name")
     first.frames.put(json.dumps([{"re": slow[0], "ok": None}]))
     first.close()
-    await _until(lambda: second.sent and link.is_there.is_set())
+    await until(lambda: second.sent and link.is_there.is_set())
     assert all(each["call"] != "rename" for each in second.sent)
     link.close()
 

@@ -17,7 +17,7 @@ from lmtui.host.streams import session_blocks
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start, event_of, read_blocks
 from tests.sets import depth
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 CUTS = int(os.environ.get("LMTUI_STREAM_CUTS", depth(40, 300)))
@@ -172,16 +172,12 @@ async def test_a_session_that_a_client_follows_stays_open(start: Start) -> None:
     reading = asyncio.ensure_future(
         read_blocks(host, path, until=lambda each: each["kind"] == "mode_changed" and each["mode"] == "plan")
     )
-    async with asyncio.timeout(PATIENCE_S):
-        while not host.hub.watchers[session_id]:
-            await asyncio.sleep(0.01)
+    await until(lambda: host.hub.watchers[session_id])
     await host.hub.tidy()
     assert [each.id for each in host.hub.sessions] == [session_id]
     _ = await host.call("POST", f"/v1/sessions/{session_id}/mode", json={"mode": "plan"})
     _ = await reading
-    async with asyncio.timeout(PATIENCE_S):
-        while host.hub.watchers[session_id]:
-            await asyncio.sleep(0.01)
+    await until(lambda: not host.hub.watchers[session_id])
     await host.hub.tidy()
     assert not host.hub.sessions
     assert (await host.call("GET", f"/v1/sessions/{session_id}"))["mode"] == "plan"

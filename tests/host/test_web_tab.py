@@ -10,7 +10,7 @@ from lmtui.core.sessions import SessionHost
 from lmtui.host.web import TabSocket
 from lmtui.tui.options import StartOptions
 from lmtui.tui.tab_driver import Tab
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 
 @dataclass
@@ -26,9 +26,7 @@ class Page:
     async def receive(self) -> dict[str, str]:
         if self.sends:
             return {"type": "websocket.receive", "text": self.sends.pop(0)}
-        async with asyncio.timeout(PATIENCE_S):
-            while not self.is_closed and (not self.waits_for or self.waits_for not in self.got):
-                await asyncio.sleep(0.01)
+        await until(lambda: self.is_closed or (self.waits_for and self.waits_for in self.got))
         return {"type": "websocket.disconnect"}
 
     async def send_bytes(self, data: bytes) -> None:

@@ -12,7 +12,7 @@ from lmtui.core.programs import CodeResult, GuardedLauncher, Launch
 from lmtui.sandbox import instance_programs
 from lmtui.sandbox.instance_programs import LaneInterpreter
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()
 
@@ -82,9 +82,7 @@ async def test_what_is_stopped_keeps_the_names_and_what_cannot_be_stopped_or_die
     assert (ran.is_ok, ran.is_timed_out, ran.is_lost, ran.output[:6]) == (False, True, False, "begun\n")
     bench.seen.clear()
     task = asyncio.create_task(bench.run("print('begun')\nwhile True:\n    time.sleep(0.05)"))
-    async with asyncio.timeout(PATIENCE_S):
-        while "begun" not in "".join(bench.seen):
-            await asyncio.sleep(0.01)
+    await until(lambda: "begun" in "".join(bench.seen))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -212,9 +210,7 @@ async def test_a_frame_of_which_half_was_read_when_it_was_stopped_is_not_lost() 
     slow = Slow(whole[:9], late=(whole[9:], framed('{"done": false}')))
 
     running = asyncio.create_task(bench_of(slow).run("1", 0.05))
-    async with asyncio.timeout(PATIENCE_S):
-        while len(slow.told) < 2:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(slow.told) >= 2)
     slow.may_end.set()
     ran = await running
     assert (ran.output, ran.is_timed_out, ran.is_lost) == ("all of it", True, False)

@@ -15,7 +15,7 @@ import pytest
 from lmtui.sandbox.select import select_sandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
 from tests.sets import few
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 _HOST = """
 import asyncio, shutil, sys
@@ -45,9 +45,7 @@ async def test_nothing_is_left_after_lmtui_is_killed(
     assert host.stdout is not None
     try:
         assert await asyncio.wait_for(host.stdout.readline(), PATIENCE_S) == b"ready\n"
-        async with asyncio.timeout(PATIENCE_S):  # those in the background may come later than the word
-            while _sleepers(mark) != 3:
-                await asyncio.sleep(0.02)
+        await until(lambda: _sleepers(mark) == 3)
     finally:
         host.send_signal(signal.SIGKILL)
         await host.wait()
@@ -76,9 +74,7 @@ async def test_containers_of_dead_owners_are_removed_at_the_next_start(
 async def test_closing_while_a_command_runs_ends_it(backend: str, open_sandbox: OpenSandbox, mark: str) -> None:
     sandbox = await open_sandbox(backend)
     task = asyncio.create_task(sandbox.run_command(f"setsid sleep {mark} & sleep {mark}"))
-    async with asyncio.timeout(PATIENCE_S):
-        while _sleepers(mark) != 2:
-            await asyncio.sleep(0.02)
+    await until(lambda: _sleepers(mark) == 2)
     await sandbox.close()
     with contextlib.suppress(Exception):
         await task

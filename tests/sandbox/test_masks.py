@@ -12,7 +12,7 @@ from lmtui.core.programs import Launch
 from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox, fill, git, launcher_of
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 MARK = "mark-7Qz9"
 READ_IT = [
@@ -219,9 +219,7 @@ async def test_a_command_that_runs_goes_on_while_another_gets_a_new_instance(
         second = await sandbox._pool.client(InstanceKind.MAIN)
         assert second is not first
         assert (await held.call("ping", {}, limit_s=5))[0] == {}
-    async with asyncio.timeout(PATIENCE_S):
-        while first.is_alive:
-            await asyncio.sleep(0.05)
+    await until(lambda: not first.is_alive)
 
 
 @pytest.mark.bubblewrap

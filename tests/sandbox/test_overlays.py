@@ -23,7 +23,7 @@ from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox, fill
 from tests.sandbox.test_checkpoints import tree_of
 from tests.sets import few
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 pytestmark = pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 
@@ -282,9 +282,7 @@ async def test_one_that_was_made_ahead_shows_the_workspace_of_now(sandbox: Works
     first = sandbox.overlay()
     await first.sandbox.run_command("cat kept")
     await first.close()
-    async with asyncio.timeout(PATIENCE_S):
-        while sandbox._pool.instances.spare._free is None:
-            await asyncio.sleep(0.05)
+    await until(lambda: sandbox._pool.instances.spare._free is not None)
     (workspace / "d/changed").write_text("after\n")
     (workspace / "d/gone").unlink()
     fill(workspace, {"d/new": "new\n", "e/x": "x\n", ".env": "TOKEN=1\n"})

@@ -14,7 +14,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import Launch, Served
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, WITH_SHELL, OpenSandbox, launcher_of
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 
 class Server:
@@ -95,9 +95,7 @@ async def test_output_that_nobody_reads_yet_is_not_lost(backend: str, serve: Ser
 async def test_one_that_says_more_than_anybody_reads_is_ended_and_that_is_said_once(backend: str, serve: Serve) -> None:
     server = await serve(backend)
     process = await server.open("cat", "/dev/zero")
-    async with asyncio.timeout(PATIENCE_S):
-        while b"more than anybody reads" not in server.errors:
-            await asyncio.sleep(0.05)
+    await until(lambda: b"more than anybody reads" in server.errors)
     await process.close()
     with pytest.raises(SandboxError, match="ended"):
         await process.write(b"more")

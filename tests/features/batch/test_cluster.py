@@ -27,7 +27,7 @@ from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.settings import Config
 from tests.sets import for_each
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 TASK = BatchTask("a-1", "Fix a.py")
 GOOD = TaskResult("a-1", "green", "Fix a.py", ("a.py",), 1, 0, "diffs/a-1.patch", tokens=7)
@@ -239,9 +239,7 @@ async def test_lmtui_under_a_worker_stops_when_its_standard_input_closes(archive
             start_new_session=True,
         )
         assert process.stdin is not None
-        async with asyncio.timeout(PATIENCE_S):
-            while not server.requests:
-                await asyncio.sleep(0.05)
+        await until(lambda: server.requests)
         process.stdin.close()  # as the death of the worker does
         try:
             async with asyncio.timeout(PATIENCE_S):

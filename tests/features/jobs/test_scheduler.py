@@ -14,7 +14,7 @@ from lmtui.core.errors import JobsError
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.scheduler import Began, RunEnd, Scheduler, SchedulerDeps
 from lmtui.features.jobs.values import JobHistory, JobRecord
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 
@@ -115,9 +115,7 @@ class World:
     async def work_until(self, is_so: Callable[[], bool]) -> None:
         task = asyncio.ensure_future(Scheduler(self.deps()).work())
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not is_so():
-                    await asyncio.sleep(0.001)
+            await until(is_so)
         finally:
             task.cancel()
             await asyncio.wait({task})
