@@ -59,11 +59,13 @@ _GIT_MEMORY_MB = 1024
 _MAX_MESSAGE_BYTES = 100_000
 _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _LOOKING = frozenset({"read", "real", "list", "glob", "grep"})
-_READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
+_READ_ONLY_GIT = re.compile(r"(?is)\.git\b.{0,200}read-only|index\.lock|temporary object directory")
 _GIT_HINT = (
     "[.git is read-only for commands. Use the git tools (git_add, git_commit, git_branch …), or a command line of git "
-    "commands only, such as git add . && git commit -m TEXT: no pipes, patterns or other programs.]"
+    "commands only, such as git add . && git commit -m TEXT: no pipes, patterns or other programs. Quote the word of a "
+    "here-document: <<'EOF'.]"
 )
+_OTHER_GIT = "[the .git of another repository in the workspace is read-only; the user can run this in a terminal]"
 _GIT_UNDO = "[/undo restores the files; commits, branches and stashes stay]"
 _GIT_WHY = (
     (re.compile(r"(?:clean|smudge) filter '([^']+)' failed"), "the filter {0} of git's settings cannot run"),
@@ -205,8 +207,8 @@ class WorkspaceSandbox:
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         is_real = self._overlay is None and self._instance_kind is InstanceKind.MAIN
         git_commands = writing_git_commands(command, str(self._pool.workspace)) if chosen.backend.is_isolated else ()
-        if any(is_of_another(self._pool.workspace, each.folder) for each in git_commands):
-            git_commands = ()
+        is_other = any(is_of_another(self._pool.workspace, each.folder) for each in git_commands)
+        git_commands = () if is_other else git_commands
         if self._overlay is not None and (with_packages or git_commands):
             raise SandboxUnavailable(_NOT_REAL)
         if is_real and git_commands:
@@ -227,12 +229,9 @@ class WorkspaceSandbox:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         for ended in self.background.take_endings() if is_real else ():
             result = _with_note(result, f"[background command {ended.id} {ended.state}: {sanitize_line(ended.command)[:80]}]")
-        if (
-            chosen.backend.has_mounts
-            and (result.exit_code or _READ_ONLY_GIT.search(result.output))
-            and names_writing_git(command)
-        ):
-            result = _with_note(result, _GIT_HINT)
+        is_refused = _READ_ONLY_GIT.search(result.output) or (result.exit_code and not result.output)  # `stash` says nothing
+        if chosen.backend.has_mounts and is_refused and names_writing_git(command):
+            result = _with_note(result, _OTHER_GIT if is_other else _GIT_HINT)
         result = await self._with_ways(result, chosen, gate)
         return _with_findings(self._with_masks(result), findings)
 

@@ -18,11 +18,11 @@ pytestmark = pytest.mark.git
 async def test_git_is_read_only_for_commands_as_soon_as_it_exists(sandbox: Sandbox, workspace: Path) -> None:
     await sandbox.run_command("true")
     await sandbox.run_git(["init"], writes=True)
-    result = await sandbox.run_command("git add *.md")
-    assert result.exit_code != 0
-    for command in ("git add *.md || true", "echo x > f; git stash", "git add *.md"):
-        assert "Use the git tools" in (await sandbox.run_command(command)).text, command
-    assert "Use the git tools" not in (await sandbox.run_command("echo index.lock; false")).text
+    assert (await sandbox.run_command("git add *.md")).exit_code != 0
+    for command in ("git add *.md || true", "echo x > f; git stash", "git add *.md", "git commit -qF - <<EOF\n$HOME\nEOF"):
+        assert "Quote the word of a here-document: <<'EOF'" in (await sandbox.run_command(command)).text, command
+    for command in ("echo index.lock; false", "mkdir src && git add ."):
+        assert "Use the git tools" not in (await sandbox.run_command(command)).text, command
     assert (await sandbox.run_command("touch .git/hooks/pre-commit; mv .git aside; echo x > .git/commondir")).exit_code != 0
     assert not (workspace / ".git/commondir").exists()
     assert (await sandbox.run_command("rm f; git status --short")).text == "?? README.md\n?? src/"
@@ -37,8 +37,7 @@ async def test_reading_leaves_git_as_it_was(sandbox: Sandbox, workspace: Path) -
     await sandbox.run_git(["add", "README.md"], writes=True)
     before = (workspace / ".git/index").read_bytes()
     (workspace / "README.md").touch()
-    status = await sandbox.run_git(["status", "--porcelain"])
-    assert status.output == "A  README.md\n?? src/\n"
+    assert (await sandbox.run_git(["status", "--porcelain"])).output == "A  README.md\n?? src/\n"
     assert (workspace / ".git/index").read_bytes() == before
 
 
@@ -296,7 +295,7 @@ async def test_a_repository_that_is_not_a_submodule_is_not_changed_next_to_the_o
     for folder in ("false/sub", "linked"):
         with pytest.raises(SandboxError, match=r"another repository|link"):
             await sandbox.run_command(f"git -C {folder} commit --allow-empty -m x")
-    await sandbox.run_command("git -C own commit -am x")
+    assert "[the .git of another repository" in (await sandbox.run_command("git -C own commit -am x")).text
     assert (workspace / ".git/config").read_text() == before
 
 
