@@ -14,10 +14,12 @@ import json
 import os
 import secrets
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, MutableMapping
 from html import escape
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -179,7 +181,7 @@ _TERMINAL_HEAD = """<link rel="stylesheet" href="/static/css/xterm.css">
 _TERMINAL = """<div class="closed"><p class="words">lmtui has ended here. What was done is saved; the session can be resumed.
 <a href="/">Open it again</a></p></div>
 <div id="terminal" class="textual-terminal" data-session-websocket-url="{socket}" data-font-size="{font_size}"></div>"""
-_LOGIN = """<form class="words" method="post" action="/key"><p><b>lmtui</b></p><p>{words}</p><p>It takes {key}.</p>
+_LOGIN = """<form class="words" method="post" action="/key"><p><b>lmtui</b></p><p>{words}</p>
 <p><input name="key" type="password" autofocus autocomplete="off"> <button>Open</button></p></form>"""
 
 
@@ -242,10 +244,10 @@ class WebPages:
         if token := request.query_params.get("token", ""):
             return self._let_in(token)
         if not self._is_open_to(request):
-            return self._ask_for_key("Enter the key")
+            return self._ask_for_key()
         size = _number(request, "fontsize", 16)
-        socket = escape(f"ws://{request.headers['host']}/ws")
-        body = _TERMINAL.format(socket=socket, font_size=size if size in FONT_SIZES else 16)
+        address = escape(f"ws://{request.headers['host']}/ws")
+        body = _TERMINAL.format(socket=address, font_size=size if size in FONT_SIZES else 16)
         return HTMLResponse(_PAGE.format(head=_TERMINAL_HEAD, body=body))
 
     async def _try_key(self, request: Request) -> Response:
@@ -256,18 +258,17 @@ class WebPages:
         before = self._login.token
         cookie = self._login.try_key(key[:MOST_KEY_CHARS])
         if not cookie:
-            return self._ask_for_key("That is not the key.")
+            return self._ask_for_key("That is not the key. ")
         if self._login.token != before:
             self._tell_link()
         response = RedirectResponse("/", 303)
         response.set_cookie(self._cookie, cookie, httponly=True, samesite="strict")
         return response
 
-    def _ask_for_key(self, words: str) -> Response:
-        words = "Too many wrong keys. Wait a minute." if self._login.is_locked else words
-        pin, link = "the PIN that lmtui serve was started with", "the newest link that lmtui serve printed; each works once"
-        body = _LOGIN.format(words=words, key=pin if self._login.pin else link)
-        return HTMLResponse(_PAGE.format(head="", body=body), 403)
+    def _ask_for_key(self, words: str = "") -> Response:
+        words = "Too many wrong keys. Wait a minute. " if self._login.is_locked else words
+        words += "Enter the PIN." if self._login.pin else "Paste the newest link that lmtui serve printed; each works once."
+        return HTMLResponse(_PAGE.format(head="", body=_LOGIN.format(words=words)), 403)
 
     async def _tab(self, websocket: WebSocket) -> None:
         await websocket.accept()
@@ -310,14 +311,21 @@ def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str
         UsageError: nothing was typed.
     """
     found = environ.pop(PIN_VARIABLE, "").strip()
-    if file:
-        return read_secret_file(file)
-    if not asks:
-        return found
+    if file or not asks:
+        return read_secret_file(file) if file else found
     typed = getpass.getpass("PIN: ") if sys.stdin.isatty() else sys.stdin.readline()
     if not typed.strip():
         raise UsageError("no PIN was entered", f"Type one at the prompt, use --pin-file, or set {PIN_VARIABLE}.")
     return typed.strip()
+
+
+def linked_name(host: str, listener: socket.socket) -> str:
+    """Return what a link has for the host that is served on: this machine's own address where all of them are."""
+    if ip_address(listener.getsockname()[0]).is_unspecified:
+        with contextlib.suppress(OSError), socket.socket(listener.family, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent: the system only chooses the address to send from (RFC 5737)
+            return str(probe.getsockname()[0])
+    return bracketed(host)
 
 
 def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) -> int:
@@ -327,8 +335,7 @@ def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) ->
         UsageError: the address may not be served on, or the port is taken.
     """
     check_address(host, pin)
-    shown = bracketed(host)
-    listener = open_tcp(f"{shown}:{port}", has_certificate=False, allows_plain=True)
+    listener = open_tcp(f"{bracketed(host)}:{port}", has_certificate=False, allows_plain=True)
     port = listener.getsockname()[1]
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
@@ -337,10 +344,9 @@ def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) ->
     words = ["For another browser:", "One link, for one browser:"]
 
     def tell(link: str) -> None:
-        said = words.pop() if len(words) > 1 else words[0]
-        print(said, link, flush=True, file=sys.__stdout__)  # an app that runs has taken sys.stdout
+        print(words.pop() if words[1:] else words[0], link, flush=True, file=sys.__stdout__)  # sys.stdout is the app's
 
-    pages = WebPages(make_tab, AccessControl(pin), f"http://{shown}:{port}", tell)
+    pages = WebPages(make_tab, AccessControl(pin), f"http://{linked_name(host, listener)}:{port}", tell)
 
     async def run() -> None:
         stop = asyncio.Event()
