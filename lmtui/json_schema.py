@@ -45,9 +45,8 @@ class JsonAnswer:
         try:
             found = best_match(self._validator.iter_errors(value))
         except (Unresolvable, RecursionError) as error:
-            raise UsageError(
-                f"the schema cannot be used: {error}"[:500], "Give one file without references that lead nowhere."
-            ) from error
+            why = str(error).partition(": ")[2] or "it refers to itself without end"  # before it is the name of a class
+            raise UsageError(f"the schema cannot be used: $ref: {why}"[:500], "Give one complete file.") from error
         if found is None:
             return json.dumps(value, ensure_ascii=False), ""
         place = "/".join(map(str, ("#", *found.absolute_schema_path)))

@@ -101,5 +101,5 @@ def test_an_answer_that_does_not_fit_is_told_where_in_the_schema() -> None:
     ):  # fmt: skip
         assert why in form.read(text)[1].partition("\n")[0]
     for schema in ({"$ref": "#/nowhere"}, {"$ref": "https://example.org/x.json"}, {"$ref": "#"}):
-        with pytest.raises(UsageError, match="the schema cannot be used"):
+        with pytest.raises(UsageError, match=r"^the schema cannot be used: \$ref: (?!\w+: )"):
             JsonAnswer(schema).read("{}")
