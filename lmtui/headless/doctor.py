@@ -127,7 +127,7 @@ def sandbox_rows(reports: Sequence[BackendReport]) -> list[CheckRow]:
     rows = [
         CheckRow(found.name, OK, f"works, ready in {found.start_ms} ms")
         if found.works
-        else CheckRow(found.name, NONE, f"not here: {found.why_not}")
+        else CheckRow(found.name, NONE, f"not available: {found.why_not}")
         for found in reports
     ]
     working = {found.name for found in reports if found.works}
@@ -176,7 +176,7 @@ def server_offer(server: ServerFound) -> str:
     if server.note and not server.models:
         return sanitize_line(server.note)
     loaded = [f"{sanitize_line(model.name)} ({window_words(model)})" for model in server.chat_models if model.is_loaded]
-    offer = f"{len(server.chat_models)} models" + (f", loaded: {', '.join(loaded)}" if loaded else "")
+    offer = pluralize(len(server.chat_models), "model") + (f", loaded: {', '.join(loaded)}" if loaded else "")
     if server.saves_prompts is not None:
         offer += f"; saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
     return f"{offer}; {sanitize_line(server.note)}" if server.note else offer

@@ -434,7 +434,7 @@ class PodmanBackend(DockerBackend):
             if path.is_socket():
                 return str(path)
         hint = "Start it (systemctl --user start podman.socket), or use bubblewrap."
-        raise SandboxUnavailable("no Podman socket is here", hint)
+        raise SandboxUnavailable("no Podman socket", hint)
 
     def _more_host_config(self) -> dict[str, Any]:  # Any: the engine's JSON
         return {"UsernsMode": "keep-id"} if self._find_socket() != _ROOT_SOCKET else {}

@@ -62,7 +62,7 @@ async def test_each_mark_means_one_thing(workspace: Path, capsys: pytest.Capture
     _ = await report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False))
     lines = capsys.readouterr().out.splitlines()
     said = {mark: [line for line in lines if line.startswith(mark)] for mark in "✓–!✗"}
-    assert not any(word in line for line in said["✓"] for word in ("waits", "broken", "not here", "none"))
+    assert not any(word in line for line in said["✓"] for word in ("waits", "broken", "not available", "none"))
     assert sum("waits for" in line for line in said["!"]) == 4
     assert any("bad/SKILL.md" in line for line in said["✗"])
 
