@@ -244,7 +244,7 @@ async def test_the_end_is_held_up_three_times_at_most() -> None:
     rig = await ran(Hooked(FakeProvider(*ends), hooks=hooks))
     assert [call.facts["stop_hook_active"] for call in hooks.calls] == [False, True, True]
     told = [event.text for event in seen(rig, Reminder)]
-    assert told == ["A hook of the user's says that this is not the end: run the tests"] * 3
+    assert told == ["The user's hook asks for more work: run the tests"] * 3
     assert ending(rig).reason is TurnReason.DONE
     assert any("3 times" in event.text for event in seen(rig, Notice))
 

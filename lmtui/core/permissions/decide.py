@@ -47,7 +47,7 @@ _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk jq")
 
 _NOTED = "notes change only with your approval"
 _BY_YOUR_WORD = {
-    "promote_skill": "a function becomes a tool only by your yes",
+    "promote_skill": "a function becomes a tool only with your approval",
     "memory_append": _NOTED,
     "memory_forget": _NOTED,
     "memory": _NOTED,

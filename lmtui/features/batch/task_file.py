@@ -95,7 +95,7 @@ def tasks_for_files(words: str, files: Sequence[str]) -> list[BatchTask]:
     if "{file}" not in words:
         raise UsageError("the task does not contain {file}", 'Put {file} where the path belongs: "Add types to {file}".')
     if not files:
-        raise UsageError("no file matches the pattern", "Quote it, so that the shell does not expand it.")
+        raise UsageError("no file matches the pattern", "Check the pattern. In a shell, quote it.")
     return checked(BatchTask(str(number), words.replace("{file}", file), (file,)) for number, file in enumerate(files, 1))
 
 

@@ -414,7 +414,7 @@ class HookPoints:
         if not verdict.blocks or verdict.ends_turn:
             return "", ""
         agent.turn.held += 1
-        return f"A hook of the user's says that this is not the end: {verdict.reason}", ""
+        return f"The user's hook asks for more work: {verdict.reason}", ""
 
 
 def _to_model(verdict: HookVerdict) -> str:

@@ -114,7 +114,7 @@ class EffectApproval(Approval):
         deletions = sum(part.kind is EffectKind.DELETED for part in decisions.parts)
         words = {
             "effect.apply": decisions.verb(),
-            "effect.deletions": f"delete all {deletions}",
+            "effect.deletions": f"delete {deletions}",
             "effect.toggle": self._parts.toggle_word(),
             "request.because": "discard with reason…",
         }
