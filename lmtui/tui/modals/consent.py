@@ -377,7 +377,7 @@ class BodyFit:
         return is_new
 
 
-class ConsentDialog(ClosedOnce[Result], ModalScreen[Result]):
+class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
     """Shows a question at the foot of the conversation: its body between what is asked and the answers.
 
     `panes` are what it is docked under; without them it takes the whole width.

@@ -46,7 +46,7 @@ class ClosedOnce(Screen[Result], Generic[Result]):
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
 
-class VeiledScreen(ClosedOnce[Result], ModalScreen[Result], Generic[Result]):
+class VeiledScreen(ModalScreen[Result], ClosedOnce[Result], Generic[Result]):
     """A dialog over a veil that leaves the header and the key row bright; under 100 columns it takes the whole width."""
 
     CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"
