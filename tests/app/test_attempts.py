@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from lmtui.features.attempt_values import Attempt, AttemptState, ranked
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.app.conftest import DONE, WRITE, Open, Serve
 from tests.sets import for_each
+from tests.waiting import until
 
 
 def attempt(
@@ -80,8 +80,7 @@ async def begun(runtime: Runtime, count: int = 2) -> EngineSession:
     """Open a session and try a task in the background of it until all attempts are over."""
     session = await runtime.new_session()
     await runtime.attempts.begin("write it", count, session.id)
-    while runtime.attempts.is_running or not notices(session):
-        await asyncio.sleep(0.02)
+    await until(lambda: not runtime.attempts.is_running and notices(session))
     return session
 
 
@@ -144,11 +143,9 @@ async def test_a_stopped_attempt_keeps_what_it_did_and_one_that_waits_is_not_beg
     with pytest.raises(UsageError, match="still running"):
         await runtime.attempts.begin("another", 2, session.id)
     await runtime.attempts.stop(2)
-    while len(server.requests) < 2:
-        await asyncio.sleep(0.02)
+    await until(lambda: len(server.requests) >= 2)
     await runtime.attempts.stop(1)
-    while runtime.attempts.is_running:
-        await asyncio.sleep(0.02)
+    await until(lambda: not runtime.attempts.is_running)
     first, second = runtime.attempts.listed()
     assert (first.number, first.verdict, first.effect is not None and first.effect.paths) == (1, "stopped", ("a.txt",))
     assert (second.verdict, second.session) == ("not run", "")
@@ -159,8 +156,7 @@ async def test_the_end_of_the_program_ends_attempts_and_leaves_no_overlay(home: 
     runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
     session = await runtime.new_session()
     await runtime.attempts.begin("write it", 2, session.id)
-    while not server.open_streams:
-        await asyncio.sleep(0.02)
+    await until(lambda: server.open_streams)
     await runtime.close()
     assert not list(home.rglob("upper"))
 

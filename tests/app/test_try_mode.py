@@ -19,6 +19,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.paths import patches_dir
 from tests.app.conftest import DONE, Open, Serve, run
+from tests.waiting import until
 
 
 def shell(command: str, **more: object) -> ScriptedTurn:
@@ -237,16 +238,14 @@ async def test_what_a_turn_that_began_during_a_merge_changes_still_waits(
     async def with_turn() -> CommandEffect:
         found = await look()
         session.submit("more")
-        while sum(isinstance(each, ToolCallFinished) and each.tool == "shell" for each in told(session)) < 2:
-            await asyncio.sleep(0.01)
+        await until(lambda: sum(isinstance(each, ToolCallFinished) and each.tool == "shell" for each in told(session)) >= 2)
         return found
 
     _ = await session.trial.parts()
     with monkeypatch.context() as patch:
         patch.setattr(place, "effect", with_turn)
         merging = asyncio.create_task(session.trial.keep(None))
-        while len(server.requests) < 3:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(server.requests) >= 3)
         patch.setattr(place, "effect", look)
         await merging
     await session.wait_idle()

@@ -45,16 +45,6 @@ async def test_a_run_that_breaks_a_test_is_told_and_ends_green_once_it_is_repair
     assert "test_add" in json.dumps(server.requests[1].body)
 
 
-async def test_a_run_that_stays_red_is_unfinished_with_exit_code_2(project: Program, serve: Serve) -> None:
-    server = await serve(edit("a + b", "a - b"), ScriptedTurn("All is done."), ScriptedTurn("All is done."))
-    result = await project.run("run", "--url", server.url, *FLAGS, "swap the arguments")
-    found = json.loads(result.out)
-    assert (result.code, found["status"], found["verified"]) == (2, "unfinished", "red")
-    assert "unittest" in found["error"]
-    shown = await project.run("show", found["session"])
-    assert "red" in shown.out
-
-
 GUT = "import unittest\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        pass\n"
 RUN = ScriptedTurn("Running.", calls=(ScriptedCall("shell", {"command": "python3 -m unittest -q"}),))
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
 import shutil
@@ -12,7 +11,7 @@ import pytest
 
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
-from tests.waiting import PATIENCE_S
+from tests.waiting import until
 
 PAPER = Path(__file__).parents[1] / "features" / "paper_server.py"
 DONE = ScriptedTurn("All is done.")
@@ -70,16 +69,12 @@ async def test_a_killed_lmtui_leaves_no_server(program: Program, serve: Serve, s
         "run", "--url", server.url, "--sandbox", sandbox, "--mode", "auto", "--output", "stream-json", "go"
     )
     assert running.stdout is not None
-    async with asyncio.timeout(PATIENCE_S):
-        while b"tool_call_started" not in (line := await running.stdout.readline()):
-            assert line, "it ended before the call"
-        while not marked(mark):
-            await asyncio.sleep(0.05)
-        running.kill()
-        await running.wait()
-        while marked(mark):
-            await asyncio.sleep(0.05)
-    assert marked(mark) == []
+    while b"tool_call_started" not in (line := await running.stdout.readline()):
+        assert line, "it ended before the call"
+    await until(lambda: marked(mark))
+    running.kill()
+    await running.wait()
+    await until(lambda: not marked(mark))
 
 
 def marked(mark: str) -> list[int]:

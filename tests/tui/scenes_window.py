@@ -41,11 +41,4 @@ def play_usages(driver: Driver) -> None:
             )
 
 
-async def cache(driver: Driver) -> None:
-    """Two turns, the last with a restart of the server; the request marked that read everything again."""
-    play_usages(driver)
-    await driver.press("alt+a", to="CacheScreen")
-    await driver.press("enter", "end")
-
-
-WINDOW_SCENES = {"window_use": window_use, "cache": cache}
+WINDOW_SCENES = {"window_use": window_use}
