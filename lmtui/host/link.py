@@ -481,7 +481,7 @@ class HostLink:
             try:
                 session.again()
             except LmtuiError as error:
-                problem = problem or f"Session {session.id} could not be opened again: {error.full_text()}"
+                problem = problem or f"A session could not be opened again: {error.full_text()}"
         later, self._later = self._later, []
         for each in later:
             known = self._session(each.on)

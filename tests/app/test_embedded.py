@@ -10,6 +10,7 @@ from lmtui.app.model_servers import FILES_URL, Embedded
 from lmtui.core.errors import ProviderError
 from lmtui.core.servers import ServerKind
 from lmtui.models.embedded.embedded_server import ModelFile
+from tests.waiting import PATIENCE_S
 
 FILES = [
     ModelFile("a-Q4_K_M", Path("/models/x/a-Q4_K_M.gguf"), 4_700_000_000, "Q4_K_M", "LM Studio"),
@@ -61,4 +62,5 @@ async def test_of_two_loads_at_once_the_first_is_given_up(tmp_path: Path) -> Non
         with pytest.raises(ProviderError, match="does not run"):
             _ = [step async for step in first]
     mine.stop()
-    assert not [child for child in psutil.Process().children() if "child.py" in " ".join(child.cmdline())]
+    left = [child for child in psutil.Process().children() if "child.py" in " ".join(child.cmdline())]
+    assert not psutil.wait_procs(left, PATIENCE_S)[1]  # one that was begun meanwhile is ended by its thread

@@ -65,18 +65,6 @@ def some_proposals() -> list[MemoryProposal]:
     ]  # fmt: skip
 
 
-def some_hits() -> list[SearchHit]:
-    return [
-        SearchHit(
-            SearchSource.CODE, "parser/lexer.py:40-71", "def skip_comment(self) -> None:\n    depth = 1\n    while depth:\n",
-            "Lexer.skip_comment",
-        ),
-        SearchHit(SearchSource.DOC, "docs/grammar.md:12-20", "## Comments\n\nComments may be nested.\n", "Comments"),
-        SearchHit(SearchSource.SESSION, SESSION, "Let nested comments cross lines", "Nested comments"),
-        SearchHit(SearchSource.MEMORY, "project", "Nested comments may not cross a string [red]\x1b[2J"),
-    ]  # fmt: skip
-
-
 def some_notes() -> list[Note]:
     return [
         Note("Tests need Python 3.12 or newer", source=SESSION, date="2026-03-11"),

@@ -261,6 +261,12 @@ async def trust(driver: Driver) -> None:
     await driver.wake()
 
 
+async def trusted(driver: Driver) -> None:
+    """What is trusted by now, and the way to take it back."""
+    driver.host.trust.trusted_items = list(BROUGHT)
+    await driver.type("/trust", "Trusted")
+
+
 async def settings(driver: Driver) -> None:
     """Every setting with its source."""
     await at_work(driver)
@@ -295,7 +301,7 @@ SCENES = [
         "first_run": first_run, "help": help_screen, "approval_long": long_approval, "approval_edited": approval_edited,
         "approval_always": approval_always, "approval_why": approval_why, "approval_batch": approval_batch,
         "changes": changes_by_step, "undo": undo,
-        "undone": undone, "rules": rules, "trust": trust, "completion": empty, "settings": settings,
+        "undone": undone, "rules": rules, "trust": trust, "trusted": trusted, "completion": empty, "settings": settings,
         **ATTEMPT_SCENES, **CHAT_SCENES, **DIFF_SCENES, **EFFECT_SCENES, **FILE_SCENES, **LIST_SCENES,
         **MODEL_SCENES, **PIPELINE_SCENES, **PLAN_SCENES, **PROMPT_SCENES, **SESSION_SCENES, **WINDOW_SCENES,
     }.items()

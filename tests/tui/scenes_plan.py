@@ -75,4 +75,4 @@ async def plan_waits(driver: Driver) -> None:
     await driver.press("escape", to="Workbench")
 
 
-PLAN_SCENES = {"plan_question": plan_question, "plan_waits": plan_waits}
+PLAN_SCENES = {"plan_question": plan_question, "plan_read": plan_read, "plan_grants": plan_grants, "plan_waits": plan_waits}
