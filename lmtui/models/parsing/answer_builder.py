@@ -114,13 +114,6 @@ def first_of_many(text: str, period: int) -> int:
 
 REMARK_CHARS = 300
 _SAME_IN_A_ROW = 4
-_EXAMPLE = re.compile(
-    r"\b(?:for example|for instance|an example|examples?:|e\.g\.|would look like|looks like this|look like this|in this format"
-    r"|in the format|following format|format is|syntax is|hypothetical|instead of"
-    r"|(?:do not|don't|never|should not|shouldn't|must not|mustn't) (?:run|call|use|send|write|do)"
-    r"|would have been|you said|you sent)\b",
-    re.IGNORECASE,
-)
 _IN_DATA = re.compile(r"""(?:^|[{\[,])\s*"[^"\n]{0,80}"\s*:\Z|[\]}]\s*,\Z|\[\Z""", re.MULTILINE)
 _STRAY_END = re.compile(r"</(?:parameter|arg_value|param)>")
 
@@ -221,7 +214,7 @@ class AnswerBuilder:
         is_quoted = quoting.is_quoted(before, is_marked=is_marked)
         is_quoted = is_quoted or (self._was_quoted and (quoting.is_joint(before) or quoting.goes_on(before)))
         if not is_marked and not is_quoted:
-            is_quoted = any(each.search(before[-200:].rstrip().rpartition("\n\n")[2]) for each in (_EXAMPLE, _IN_DATA))
+            is_quoted = _IN_DATA.search(before[-200:].rstrip().rpartition("\n\n")[2]) is not None
         self._was_quoted = is_quoted
         self._held.append(_Part(raw, entries, is_marked, is_quoted, quoting.acts(before)))
         self._remark_size = 0
@@ -239,8 +232,7 @@ class AnswerBuilder:
     def finish(self, *, is_over: bool = False) -> None:
         """Decide what is held; `is_over`: what came behind does not count, nor does the white space before it."""
         behind = "".join(part.text for part in self._held[self._last_call() + 1 :])
-        is_remark = "?" not in behind and not _EXAMPLE.search(behind)
-        self._release(are_calls=is_remark)
+        self._release(are_calls="?" not in behind)
         if self._space and not self.ends_with_call and not is_over:
             self._append(self._space)
             self._space = ""
