@@ -356,28 +356,6 @@ def _clip(text: str, limit: int = _TEXT_CHARS) -> str:
 
 
 _FILE = re.compile(r"(?<![\w/.@:-])((?:[\w-][\w.-]*/)*[\w-][\w-]*\.(?:[A-Za-z]\w{1,4}|[chrdm]))(?![\w/(:])")
-_RENAMES = re.compile(
-    rf"\b(?:renam|mov)\w*\s+(?:the\s+)?(?:file\s+)?[`'\"]?{_FILE.pattern}[`'\"]?\s+(?:in)?to\s", re.IGNORECASE
-)
-_MAKES = re.compile(
-    r"\b(?:creat|writ|add|generat|sav|produc|mak|put|copy|copi|renam|mov|extract|convert|split|output|store)\w*\b",
-    re.IGNORECASE,
-)
-_KINDS = (
-    r"an?|the|new|empty|text|plain|python|json|ya?ml|csv|toml|xml|markdown|html|css|shell|bash|javascript|typescript|config"
-    r"|files?|script|module"
-)
-_INTO = re.compile(
-    rf"\b(?:(?:creat|writ|mak|generat|sav|produc|add)\w*(?:\s+(?:{_KINDS})\b)*|to|into|as|in|named|called|and|,)\W*\Z",
-    re.IGNORECASE,
-)
-_SOURCE = re.compile(r"\b(?:from|of|like|reads?|imports?|uses?|using|than|by)\W*\Z", re.IGNORECASE)
-_PERHAPS = re.compile(
-    r"n['’]t\b|\b(?:not|never|without|if|when|whether|unless|how to|would|could)\b"
-    r"|\b(?:that|which|it)\s+(?:creat|writ|add|generat|sav|produc|mak|put|copi|extract|convert|split|output|store)\w*\b",
-    re.IGNORECASE,
-)
-_CLAUSE = re.compile(r"[;!?\n]|\.(?:\s|\Z)")
 _IN_TICKS = re.compile(r"`([^`\n]{2,200})`")
 _HAS_TO = re.compile(
     r"\b(?:pass(?:es)?|succeeds?|works?|green|exits? with 0|runs? clean(?:ly)?|no longer fails?|fails?|is failing)\b",
@@ -396,26 +374,6 @@ def files_in(task: str) -> list[str]:
 def without_files(task: str) -> str:
     """Return a task without the names of files."""
     return _FILE.sub(" ", task)
-
-
-def new_files(task: str) -> list[str]:
-    """Return the files that a task says are to be made: those behind a word such as create, save or rename, in one clause.
-
-    A file that a task only reads from is none of them, nor one that is to be made under a condition, not at all, or by what is
-    written; where a file is both source and result, nothing is said of it.
-    """
-    found: dict[str, bool] = {}
-    for clause in _CLAUSE.split(f"{task}\n"):
-        for match in _FILE.finditer(clause):
-            head = clause[: match.start()]
-            is_made = all((_MAKES.search(head), _INTO.search(head))) and not (_SOURCE.search(head) or _PERHAPS.search(head))
-            found[match[1]] = found.get(match[1], True) and is_made
-    return [path for path, is_made in found.items() if is_made]
-
-
-def renamed_files(task: str) -> list[str]:
-    """Return the files that a task says are to be renamed or moved to another name."""
-    return [match[1] for match in _RENAMES.finditer(task)]
 
 
 def must_pass(task: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from lmtui.core.messages import EXAMPLE_FILES, Completion, FinishReason, Role, U
 from lmtui.core.model_events import LoopSuspected
 from lmtui.core.permissions.rules import Mode, traits_of
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.task_state import files_in, missing, new_files, open_words, renamed_files, shown, without_files
+from lmtui.core.task_state import files_in, missing, open_words, shown, without_files
 from lmtui.core.times import LocalZone
 from lmtui.engine.agent import Agent
 from lmtui.engine.inbox import UserInput
@@ -69,10 +68,6 @@ async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> Ope
     if gone:
         parts.append(f"written, but not on the disk: {shown(list(map(sanitize_line, gone)))}")
     parts += [f"{sanitize_line(path)} does not parse ({why})" for path, why in list(broken.items())[:_MOST_NAMED]]
-    if absent := await _not_made(agent):
-        parts.append(f"named in the task, but not there: {shown(list(map(sanitize_line, absent)))}")
-    if kept := await _still_there(agent):
-        parts.append(f"to be renamed, but still there under the old name: {shown(list(map(sanitize_line, kept)))}")
     has_echo = is_echo(agent, text)
     if has_echo:
         parts.append("the answer only repeats what it was told")
@@ -80,7 +75,7 @@ async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> Ope
     parts.append(unsupported)
     if watch.failed:
         parts.append(f"the last change failed ({_first_sentences(sanitize_line(watch.failed))})")
-    amount = len(todos) + len(steps) + left + len(gone) + len(broken) + len(absent) + len(kept)
+    amount = len(todos) + len(steps) + left + len(gone) + len(broken)
     amount += bool(watch.failed) + has_echo + bool(unsupported)
     return OpenWork(tuple(part for part in parts if part), amount, agent.is_weak)
 
@@ -175,22 +170,6 @@ def is_echo(agent: Agent, text: str) -> bool:
 def _runs_of_words(text: str) -> set[tuple[str, ...]]:
     words = re.findall(r"\w+", text.lower())
     return set(zip(words, words[1:], words[2:], strict=False))
-
-
-async def _not_made(agent: Agent) -> list[str]:
-    """Return the files that the task says are to be made and that are not there."""
-    task = agent.conversation.last_task
-    made = {posixpath.basename(path) for path in agent.state.verification.touched}  # "an x.py in the folder y" names only x.py
-    wanted = [] if _GENERAL.match(task) else [path for path in new_files(task) if path not in made]
-    return await missing(agent.services.sandbox, wanted) if wanted and not agent.state.depth else []
-
-
-async def _still_there(agent: Agent) -> list[str]:
-    """Return the files that the task says are to be renamed and that are there as before."""
-    task = agent.conversation.last_task
-    old = [] if _GENERAL.match(task) or agent.state.depth else renamed_files(task)
-    gone = await missing(agent.services.sandbox, old) if old else []
-    return [path for path in old if path not in gone]
 
 
 async def check_end(agent: Agent, text: str) -> tuple[str, str]:

@@ -67,8 +67,6 @@ READ, FAR = call("read", path="a.json"), "a/folder/of/this/kind/test.txt"
     (call("write", path="fjord.txt", content="it is here\n"), "Created.", SEA, "Which file mentions fjord?",
      "the task is a question, and fjord.txt was changed"),
     (call("read", path=FAR), f"{FAR} does not exist", SEA, "Print what the test says.", "not finished"),
-    (call("write", path="b.md", content="one\n"), "renamed", {"a.md": b"one\n"}, "Rename a.md to b.md.",
-     "still there under the old name: a.md"),
     (READ, "a.json is now set to 2.", JSON, "In a.json, set port to 2.", "asks for a change, and nothing was changed"),
     (READ, "zq_tool.sh is executable now.", JSON, "Append the line x to the end of a.json.", "about the example"),
     (READ, "The function larger in a.json should return more.", JSON,
