@@ -23,7 +23,7 @@ from benchmarks.report import Figure
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed
 from lmtui.core.messages import Role
 from lmtui.features.memory.chunks import Chunk, cut, source_of
-from lmtui.features.memory.search_index import IndexQuery, SearchIndex
+from lmtui.features.memory.search_index import SearchIndex
 from lmtui.features.memory.values import MemoryScope, Note, SearchHit, SearchSource
 from lmtui.features.memory.workspace_search import Embedder, WorkspaceSearch
 from lmtui.models.openai_client import OpenAICompatible
@@ -121,13 +121,13 @@ def speed(path: Path) -> list[Figure]:
         for at in range(0, len(chunks), 20):
             index.put(SearchSource.CODE, f"copy{copy}/{at}.py", (1, 1), chunks[at : at + 20])
     queries = [*_EXACT, *corpus.HELD_OUT_PARAPHRASES]
-    by_words = [_ms(index, IndexQuery(query)) for query in queries]
+    by_words = [_ms(index, query) for query in queries]
     noise = random.Random(7)
     vectors = [[noise.gauss(0, 1) for _ in range(_NUMBERS)] for _ in range(200)]
-    while todo := index.without_vector("noise", 2_000):
-        index.put_vectors("noise", {number: vectors[number % len(vectors)] for number, _ in todo})
-    first_ms = _ms(index, IndexQuery("x", vectors[0], "noise"))
-    with_vectors = [_ms(index, IndexQuery(query, noise.choice(vectors), "noise")) for query in queries]
+    while todo := index.without_vector(2_000):
+        index.put_vectors("noise", {digest: vectors[at % len(vectors)] for at, (digest, _) in enumerate(todo)})
+    first_ms = _ms(index, "x", vectors[0])
+    with_vectors = [_ms(index, query, noise.choice(vectors)) for query in queries]
     index.close()
     return [
         Figure("search of 100,000 chunks by words, median CPU", statistics.median(by_words), "ms", 50),
@@ -143,9 +143,9 @@ def speed(path: Path) -> list[Figure]:
     ]
 
 
-def _ms(index: SearchIndex, query: IndexQuery) -> float:
+def _ms(index: SearchIndex, query: str, vector: Sequence[float] = ()) -> float:
     began_s = time.thread_time()
-    index.search(query, 5)
+    index.search(query, 5, vector=vector)
     return 1000 * (time.thread_time() - began_s)
 
 

@@ -179,7 +179,7 @@ async def form(driver: Driver) -> None:
 async def memory_inbox(driver: Driver) -> None:
     """Four proposals, the first one marked."""
     driver.host.extensions.memory.kept, driver.host.extensions.memory.proposed = some_notes(), some_proposals()
-    await at_list(driver, "/memory", "MemoryScreen", "proposed")
+    await at_list(driver, "/memory", "MemoryList", "proposed")
 
 
 async def projects(driver: Driver) -> None:

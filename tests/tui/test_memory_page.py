@@ -18,7 +18,7 @@ def memory_of(driver: Driver) -> FakeMemory:
 
 async def show(driver: Driver, *keys: str) -> None:
     memory_of(driver).kept, memory_of(driver).proposed = some_notes(), some_proposals()
-    await driver.type("/memory", "MemoryScreen")
+    await driver.type("/memory", "MemoryList")
     await driver.until(lambda: "4 proposed" in driver.text())
     await driver.press(*keys)
 
@@ -35,19 +35,22 @@ async def a_proposal_is_shown_with_why_and_kept_with_a_key_or_discarded(driver: 
     await driver.press("n")
     await driver.until(lambda: "2 proposed" in driver.text())
     assert memory_of(driver).done[1:] == [("discard", "p2")]
-    assert "60 nested" not in driver.text("#memory-list")
+    assert "60 nested" not in driver.text()
 
 
 @cases
 async def nothing_is_kept_by_enter_or_a_click_nor_where_that_fails_and_what_changes_meanwhile_appears(driver: Driver) -> None:
-    await show(driver, "enter", "down")
-    assert driver.app.screen.focused is driver.app.screen.query_one("#memory-detail")
-    await driver.press("tab")
-    _ = await driver.pilot.click("#memory-list", offset=(5, 1))
+    await show(driver, "enter")
+    await driver.until_screen("Reading")
+    assert "make test also builds the docs" in driver.text()
+    await driver.press("escape", "down", to="MemoryList")
+    _ = await driver.pilot.click("#memory-box Table", offset=(5, 1))
+    await driver.until_screen("Reading")
+    await driver.press("escape", to="MemoryList")
     assert not memory_of(driver).done
-    assert "implementations allow" in driver.text("#memory-detail")
+    assert "again: pytest -q tests" in driver.text("#memory-state")
     await driver.press("/", *"zebra")
-    assert 'Nothing matches "zebra"' in driver.text()
+    assert 'No note matches "zebra"' in driver.text()
     await driver.press("escape", "home")
     assert RULE in driver.text()
     memory_of(driver).problem = "the disk is full"
@@ -56,17 +59,19 @@ async def nothing_is_kept_by_enter_or_a_click_nor_where_that_fails_and_what_chan
     assert "4 proposed" in driver.text()
     memory_of(driver).proposed = some_proposals()[:2]
     await driver.until(lambda: "2 proposed" in driver.text())
-    assert "Skill" not in driver.text("#memory-list")
+    assert "Skill" not in driver.text()
 
 
 @cases
 async def what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
     await show(driver, "e")
     await driver.until_screen("AskText")
-    await driver.press("end", "!", "enter", to="MemoryScreen")
-    assert f"+ - {RULE}!" in driver.text("#memory-detail")
+    await driver.press("end", "!", "enter", to="MemoryList")
+    await driver.press("enter", to="Reading")
+    assert f"+- {RULE}!" in driver.text()
+    await driver.press("escape", to="MemoryList")
     await driver.press("s")
-    await driver.until(lambda: "all folders" in driver.text("#memory-detail"))
+    await driver.until(lambda: "all folders" in driver.text("#memory-state"))
     assert not memory_of(driver).done
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
@@ -75,16 +80,18 @@ async def what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
 
 @cases
 async def an_instruction_is_kept_as_it_was_shown_or_in_other_words_as_a_line_and_has_one_scope(driver: Driver) -> None:
-    await show(driver, "end", "s")
+    await show(driver, "down", "down", "down", "s")
     assert driver.told == ["An instruction is for this folder."]
-    assert "+ - Add a changelog line" in driver.text("#memory-detail")
+    await driver.press("enter", to="Reading")
+    assert "+- Add a changelog line" in driver.text()
+    await driver.press("escape", to="MemoryList")
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p4", AGENTS, MemoryScope.PROJECT)]
     memory_of(driver).proposed = some_proposals()
     await driver.until(lambda: "4 proposed" in driver.text())
-    await driver.press("end", "e", to="AskText")
-    await driver.press("end", "s", "enter", to="MemoryScreen")
+    await driver.press("home", "down", "down", "down", "e", to="AskText")
+    await driver.press("end", "s", "enter", to="MemoryList")
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
     assert memory_of(driver).done[1:] == [("keep", "p4", "Add a changelog line for what users notices", MemoryScope.PROJECT)]
@@ -97,7 +104,7 @@ async def all_that_is_listed_is_decided_after_a_question_but_skills_and_files_on
     await show(driver, "/", *"pytest", "enter", key)
     await driver.until_screen("Confirm")
     assert "1 proposal?" in driver.text()
-    await driver.press("n", to="MemoryScreen")
+    await driver.press("n", to="MemoryList")
     assert not memory_of(driver).done
     await driver.press("escape", key, to="Confirm")
     assert f"{len(ids)} proposals?" in driver.text()
@@ -109,22 +116,22 @@ async def all_that_is_listed_is_decided_after_a_question_but_skills_and_files_on
 @cases
 async def notes_are_edited_moved_added_and_forgotten(driver: Driver) -> None:
     first, second, *_ = some_notes()
-    await show(driver, "2", "e")
+    await show(driver, *4 * ("down",), "e")
     await driver.until_screen("AskText")
-    await driver.press("end", "!", "enter", to="MemoryScreen")
+    await driver.press("end", "!", "enter", to="MemoryList")
     changed = replace(first, text=f"{first.text}!")
     await driver.until(lambda: memory_of(driver).done == [("change", first, changed)])
     await driver.press("s")
-    await driver.until(lambda: "2 notes" in driver.text())
-    assert memory_of(driver).done[-1] == ("change", changed, replace(changed, scope=MemoryScope.USER))
+    moved = replace(changed, scope=MemoryScope.USER)
+    await driver.until(lambda: memory_of(driver).done[-1] == ("change", changed, moved))
+    await driver.press("/", *"make docs", "enter")
     await driver.press("d", to="Confirm")
-    await driver.press("y", to="MemoryScreen")
-    await driver.until(lambda: "1 note" in driver.text())
-    assert memory_of(driver).done[-1] == ("remove", second)
-    await driver.press("3", "a", to="AskText")
+    await driver.press("y", to="MemoryList")
+    await driver.until(lambda: memory_of(driver).done[-1] == ("remove", second))
+    await driver.press("escape", "end", "a", to="AskText")
     await driver.press(*"tabs", "enter")
     await driver.until(lambda: memory_of(driver).done[-1] == ("add", Note("tabs", MemoryScope.USER, "you")))
-    assert "3 notes" in driver.text()
+    await driver.until(lambda: "4 proposed, 4 notes" in driver.text())
 
 
 @cases

@@ -107,10 +107,4 @@ COMMANDS: tuple[Command, ...] = (
     _act("keep_all", "Keep all", "Keep all listed notes; asks first.", "Y"),
     _act("discard_all", "Discard all", "Discard all listed proposals; asks first.", "N"),
     _act("read", "Read sessions", "Read finished sessions for proposals now.", "r"),
-    Command("memory.search", SCOPE, "Search", "Show only what has these words.", ("slash",), "search"),
-    Command("memory.pane", SCOPE, "Other pane", "Switch between the list and the text.", ("tab", "enter"), "text"),
-    Command("memory.inbox", SCOPE, "Inbox", "Show proposals.", ("1",), runs="memory_tab('Inbox')"),
-    Command("memory.folder", SCOPE, "This folder", "Show the notes of this folder.", ("2",), runs="memory_tab('This folder')"),
-    Command("memory.everywhere", SCOPE, "All folders", "Show the notes for all folders.", ("3",),
-        runs="memory_tab('All folders')"),
 )  # fmt: skip

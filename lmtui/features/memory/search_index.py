@@ -15,18 +15,19 @@ import math
 import re
 import sqlite3
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import mul
 from pathlib import Path
+from typing import Any
 
 from lmtui.core.errors import JobsError
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.memory.chunks import Chunk, split_names, words_of
-from lmtui.features.memory.values import SearchSource
+from lmtui.features.memory.values import SearchHit, SearchSource
 from lmtui.store.index_file import IndexFile
 
 _log = logging.getLogger(__name__)
-_APPLICATION, _VERSION = 0x6C6D7478, 3
+_APPLICATION, _VERSION = 0x6C6D7478, 4
 _RRF_K = 60  # Cormack, Clarke and Büttcher, "Reciprocal rank fusion", SIGIR 2009
 _CANDIDATES, _RESCORED, _RANKED, _MOST_OF_ITEM = 150, 300, 50, 2
 _MAX_QUERY_WORDS, _MAX_WORD_CHARS = 32, 100
@@ -37,9 +38,10 @@ _NAME = re.compile(r"\w+(?:\.\w+)*")
 _SCHEMA = """
 CREATE TABLE item (id INTEGER PRIMARY KEY, source TEXT NOT NULL, name TEXT NOT NULL, mtime_ns INTEGER NOT NULL,
   size INTEGER NOT NULL, UNIQUE (source, name))|
-CREATE TABLE chunk (id INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL REFERENCES item ON DELETE CASCADE,
-  first INTEGER NOT NULL, last INTEGER NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, digest TEXT NOT NULL)|
-CREATE VIEW place AS SELECT chunk.id, source, name, first, last, title, text, digest FROM chunk JOIN item ON item.id = item|
+CREATE TABLE chunk (id INTEGER PRIMARY KEY, item INTEGER NOT NULL REFERENCES item ON DELETE CASCADE,
+  first INTEGER NOT NULL, last INTEGER NOT NULL, text TEXT NOT NULL, title TEXT NOT NULL, digest TEXT NOT NULL)|
+CREATE VIEW place AS SELECT chunk.id, item, source, name, first, last, text, title, digest
+  FROM chunk JOIN item ON item.id = item|
 CREATE INDEX chunk_item ON chunk (item)|
 CREATE INDEX chunk_digest ON chunk (digest)|
 CREATE VIRTUAL TABLE words USING fts5 (source, title, body, tokenize="porter unicode61 remove_diacritics 2")|
@@ -51,31 +53,13 @@ State = tuple[int, int]
 """When an item was changed last, in ns, and its size: one with the same is not read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A chunk that was found, and where."""
-
-    source: SearchSource
-    name: str
-    chunk: Chunk
-
-
-@dataclass(frozen=True, slots=True)
-class IndexQuery:
-    """What is looked for: the words, and where a model makes vectors the query's, with the model's name and size."""
-
-    text: str
-    vector: Sequence[float] = ()
-    model: str = ""
-
-
 class SearchIndex(IndexFile):
-    """One connection to the index; `on_rebuilt` is called with a sentence when the file had to be replaced."""
+    """One connection to the index."""
 
-    def __init__(self, path: Path, on_rebuilt: Callable[[str], object] = _log.warning) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__(path.parent, path)
-        self._on_rebuilt = on_rebuilt
-        self._signs: tuple[str, list[int], list[int]] = ("", [], [])
+        self._numbers: list[int] = []
+        self._signs: list[int] = []
 
     def prepare(self, database: sqlite3.Connection) -> None:
         for pragma in ("trusted_schema=OFF", "synchronous=NORMAL", "foreign_keys=ON"):
@@ -111,7 +95,7 @@ class SearchIndex(IndexFile):
         if self.exists() and self.path.stat().st_ino == inode:
             for ending in ("", "-wal", "-shm", "-journal"):
                 Path(f"{self.path}{ending}").unlink(missing_ok=True)
-            self._on_rebuilt(f"The search index {self.path} could not be used and is being rebuilt.")
+            _log.warning("The search index %s could not be used and is being rebuilt.", self.path)
 
     def states(self, source: SearchSource) -> dict[str, State]:
         """Return the items of a source by name."""
@@ -119,67 +103,73 @@ class SearchIndex(IndexFile):
             rows = database.execute("SELECT name, mtime_ns, size FROM item WHERE source = ?", (source,))
             return {name: (mtime_ns, size) for name, mtime_ns, size in rows}
 
-    def put(self, source: SearchSource, name: str, state: State, chunks: Sequence[Chunk]) -> None:
-        """Put an item in the place of what it was."""
+    def put(self, source: SearchSource, name: str, state: State | None, chunks: Sequence[Chunk] = ()) -> None:
+        """Put an item in the place of what it was; without a state it is taken out."""
         with self.writing() as database:
-            _drop(database, source, name)
+            for row in database.execute("SELECT id FROM item WHERE source = ? AND name = ?", (source, name)).fetchall():
+                database.execute("DELETE FROM words WHERE rowid IN (SELECT id FROM chunk WHERE item = ?)", row)
+                database.execute("DELETE FROM item WHERE id = ?", row)
+            if state is None:
+                return
             sql = "INSERT INTO item (source, name, mtime_ns, size) VALUES (?, ?, ?, ?)"
             item = database.execute(sql, (source, name, *state)).lastrowid
             for chunk in chunks:
-                title, text = _storable(chunk.title), _storable(chunk.text)
+                title, text = (part.encode("utf-8", "replace").decode() for part in (chunk.title, chunk.text))
                 digest = hashlib.sha256("\0".join((name, title, text)).encode("utf-8", "replace")).hexdigest()[:32]
-                sql = "INSERT INTO chunk (item, first, last, title, text, digest) VALUES (?, ?, ?, ?, ?, ?)"
-                number = database.execute(sql, (item, chunk.first, chunk.last, title, text, digest)).lastrowid
+                sql = "INSERT INTO chunk (item, first, last, text, title, digest) VALUES (?, ?, ?, ?, ?, ?)"
+                number = database.execute(sql, (item, chunk.first, chunk.last, text, title, digest)).lastrowid
                 row = number, source, split_names(f"{name} {title}"), split_names(text)
                 database.execute("INSERT INTO words (rowid, source, title, body) VALUES (?, ?, ?, ?)", row)
 
-    def remove(self, source: SearchSource, name: str) -> None:
-        with self.writing() as database:
-            _drop(database, source, name)
-
-    def search(self, query: IndexQuery, limit: int, sources: Collection[SearchSource] = ()) -> list[Found]:
-        """Return the best chunks, at most two of an item, the best first."""
+    def search(
+        self, query: str, limit: int, sources: Collection[SearchSource] = (), vector: Sequence[float] = ()
+    ) -> list[SearchHit]:
+        """Return the best chunks, at most two of an item, the best first; `vector` is the query's, where a model makes some."""
         with self.open() as database:
-            by_words = _by_words(database, query.text, sources)
-            by_vector = self._by_vector(database, query, sources) if len(query.vector) else {}
-            found = _look_up(database, {*by_words, *by_vector})
+            ranked = [_by_words(database, query, sources), self._by_vector(database, vector, sources) if len(vector) else {}]
+            sql = "SELECT id, item, source, name, first, last, text, title FROM place \
+WHERE id IN (SELECT value FROM json_each(?))"
+            rows = database.execute(sql, (json.dumps([number for scores in ranked for number in scores]),)).fetchall()
+        found = {number: row for number, *row in rows}
         merged: dict[int, float] = {}
-        for scores in (by_words, by_vector):
-            weighed = {number: score * _weight(found[number]) for number, score in scores.items()}
+        for scores in ranked:
+            weighed = {number: score * _weight(*found[number][1:3]) for number, score in scores.items()}
             for rank, number in enumerate(heapq.nlargest(_RANKED, weighed, key=weighed.__getitem__), 1):
                 merged[number] = merged.get(number, 0.0) + 1 / (_RRF_K + rank)
-        best: list[Found] = []
+        best: list[list[Any]] = []  # Any: columns
         for number in sorted(merged, key=merged.__getitem__, reverse=True):
-            if len(best) < limit and sum(other.name == found[number].name for other in best) < _MOST_OF_ITEM:
+            if len(best) < limit and sum(row[0] == found[number][0] for row in best) < _MOST_OF_ITEM:
                 best.append(found[number])
-        return best
+        return [_hit(*row) for _, *row in best]
 
     def _by_vector(
-        self, database: sqlite3.Connection, query: IndexQuery, sources: Collection[SearchSource]
+        self, database: sqlite3.Connection, vector: Sequence[float], sources: Collection[SearchSource]
     ) -> dict[int, float]:
         """Return the chunks whose vectors are nearest to the query's with their cosines.
 
         All signs are compared in memory (a vector of 768 numbers takes some 200 bytes there, 100,000 of them about 20 ms), and
         the vectors that differ in the fewest as a whole.
         """
-        model, numbers, known = self._signs if self._signs[0] == query.model else (query.model, [], [])
-        self._signs = model, numbers, known
-        sql = "SELECT id, signs FROM vector WHERE model = ? AND id > ? ORDER BY id"
-        for number, signs in database.execute(sql, (model, numbers[-1] if numbers else 0)):
-            numbers.append(number)
-            known.append(int.from_bytes(signs, "big"))
-        wanted = quantise(query.vector)
+        sql = "SELECT id, signs FROM vector WHERE id > ? ORDER BY id"
+        for number, signs in database.execute(sql, (self._numbers[-1] if self._numbers else 0,)):
+            self._numbers.append(number)
+            self._signs.append(int.from_bytes(signs, "big"))
+        wanted = _quantised(vector)
         bits = int.from_bytes(_signs_of(wanted), "big")
-        distances: Iterable[tuple[int, int]] = zip([(bits ^ each).bit_count() for each in known], numbers, strict=True)
+        distances: Iterable[tuple[int, int]] = zip(
+            [(bits ^ signs).bit_count() for signs in self._signs], self._numbers, strict=True
+        )
         if sources:
             sql = "SELECT vector.id FROM place JOIN vector USING (digest) WHERE source IN (SELECT value FROM json_each(?))"
             allowed = {number for (number,) in database.execute(sql, (json.dumps([*sources]),))}
             distances = (pair for pair in distances if pair[1] in allowed)
-        near = heapq.nsmallest(_RESCORED, distances)
+        near = json.dumps([number for _, number in heapq.nsmallest(_RESCORED, distances)])
         sql = "SELECT place.id, source, data FROM place JOIN vector USING (digest) \
 WHERE vector.id IN (SELECT value FROM json_each(?))"
-        rows = database.execute(sql, (json.dumps([number for _, number in near]),))
-        return {number: _cosine(wanted, data) for number, source, data in rows if not sources or source in sources}
+        rows = database.execute(sql, (near,))
+        return {
+            number: sum(map(mul, wanted, array("b", data))) for number, source, data in rows if not sources or source in sources
+        }
 
     def recall(self, text: str) -> dict[str, float]:
         """Return the notes that have words of a text, each with its bm25 as a share of the most that one word can give."""
@@ -191,51 +181,44 @@ WHERE vector.id IN (SELECT value FROM json_each(?))"
             rows = database.execute(sql, (f"source : memory AND body : ({wanted})",)).fetchall()
             return {name: score / math.log(total + 2) for name, score in rows}
 
-    def without_vector(self, model: str, most: int) -> list[tuple[int, str]]:
-        """Return chunks that have no vector of this model (notes first), each with what is to be embedded.
+    def without_vector(self, most: int) -> list[tuple[str, str]]:
+        """Return the digests of texts that have no vector (notes first), each with what is to be embedded.
 
         Once all have one, those of texts that are gone are deleted.
         """
         with self.open() as database:
-            sql = "SELECT id, iif(source IN ('doc', 'code'), name, ''), title, substr(text, 1, 600) FROM place \
-WHERE NOT EXISTS (SELECT 1 FROM vector WHERE digest = place.digest AND model = ?) \
-ORDER BY source = 'memory' DESC, source = 'session' DESC, id LIMIT ?"
-            rows = database.execute(sql, (model, most)).fetchall()
+            sql = "SELECT digest, iif(source IN ('doc', 'code'), name, ''), title, substr(text, 1, 600) FROM place \
+WHERE digest NOT IN (SELECT digest FROM vector) ORDER BY source = 'memory' DESC, source = 'session' DESC, id LIMIT ?"
+            rows = database.execute(sql, (most,)).fetchall()
             if not rows:
                 database.execute("DELETE FROM vector WHERE digest NOT IN (SELECT digest FROM chunk)")
-            return [(number, "\n".join(filter(None, texts))) for number, *texts in rows]
+            return [(digest, "\n".join(filter(None, texts))) for digest, *texts in rows]
 
-    def newest_model(self, model: str) -> str:
-        """Return the name with which vectors of a model were put in last, empty where there are none."""
-        with self.open() as database:
-            sql = "SELECT model FROM vector WHERE substr(model, 1, ?) = ? ORDER BY id DESC LIMIT 1"
-            row = database.execute(sql, (len(model) + 1, f"{model}/")).fetchone()
-            return str(row[0]) if row else ""
-
-    def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
-        """Keep the vectors of chunks; those of another model, or of another size, give way."""
-        sql = "INSERT OR REPLACE INTO vector (model, signs, data, digest) SELECT ?, ?, ?, digest FROM chunk WHERE id = ?"
+    def put_vectors(self, model: str, vectors: Mapping[str, Sequence[float]]) -> None:
+        """Keep vectors by the digests of their texts; a text that the server refused has an empty one."""
         with self.writing() as database:
-            for number, vector in vectors.items():
-                data = quantise(vector)
-                database.execute(sql, (model, _signs_of(data), data.tobytes(), number))
+            for digest, vector in vectors.items():
+                data = _quantised(vector)
+                sql = "INSERT OR REPLACE INTO vector (digest, model, signs, data) VALUES (?, ?, ?, ?)"
+                database.execute(sql, (digest, model, _signs_of(data), data.tobytes()))
+
+    def drop_vectors(self, model: str, size: int = 0) -> None:
+        """Delete the vectors of other models and, where it is given, of another size."""
+        with self.writing() as database:
+            sql = "DELETE FROM vector WHERE model != ? OR (? AND length(data) NOT IN (0, ?))"
+            if database.execute(sql, (model, size, size)).rowcount:
+                self.release()
 
     def counts(self) -> dict[str, int]:
         """Return how much is in it: items of each source, `chunks`, `vectors`, `bytes`."""
         with self.open() as database:
-            found = dict(database.execute("SELECT source, count(*) FROM item GROUP BY source").fetchall())
-            found |= database.execute(
-                "SELECT 'chunks', count(*) FROM chunk UNION SELECT 'vectors', count(*) FROM vector"
-            ).fetchall()
-            return {**found, "bytes": self.path.stat().st_size}
+            sql = "SELECT source, count(*) FROM item GROUP BY source UNION SELECT 'chunks', count(*) FROM chunk \
+UNION SELECT 'vectors', count(*) FROM vector"
+            return {**dict(database.execute(sql).fetchall()), "bytes": self.path.stat().st_size}
 
     def release(self) -> None:
         """Free the vectors in memory; they are read again when they are needed."""
-        self._signs = ("", [], [])
-
-    def close(self) -> None:
-        self.release()
-        super().close()
+        self._numbers, self._signs = [], []
 
 
 def _matching(text: str) -> str:
@@ -247,49 +230,35 @@ def _matching(text: str) -> str:
     return " OR ".join(f'"{phrase}"' for phrase in phrases)
 
 
-def _storable(text: str) -> str:
-    """Return a text without halves of characters, which SQLite does not take."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _drop(database: sqlite3.Connection, source: SearchSource, name: str) -> None:
-    for row in database.execute("SELECT id FROM item WHERE source = ? AND name = ?", (source, name)).fetchall():
-        database.execute("DELETE FROM words WHERE rowid IN (SELECT id FROM chunk WHERE item = ?)", row)
-        database.execute("DELETE FROM item WHERE id = ?", row)
-
-
 def _by_words(database: sqlite3.Connection, text: str, sources: Collection[SearchSource]) -> dict[int, float]:
     """Return the best chunks with any of the words, each with its bm25 (more is better)."""
     if not (wanted := _matching(text)):
         return {}
-    among = f"source : ({' OR '.join(sources)}) AND " if sources else ""
     sql = "SELECT rowid, -bm25(words, 0.0, 3.0, 1.0) AS score FROM words WHERE words MATCH ? ORDER BY score DESC LIMIT ?"
+    among = f"source : ({' OR '.join(sources)}) AND " if sources else ""
     return dict(database.execute(sql, (f"{among}{{title body}} : ({wanted})", _CANDIDATES)).fetchall())
 
 
-def _look_up(database: sqlite3.Connection, numbers: Collection[int]) -> dict[int, Found]:
-    sql = "SELECT id, source, name, first, last, text, title FROM place WHERE id IN (SELECT value FROM json_each(?))"
-    rows = database.execute(sql, (json.dumps([*numbers]),))
-    return {number: Found(SearchSource(source), name, Chunk(*chunk)) for number, source, name, *chunk in rows}
-
-
-def _weight(found: Found) -> float:
+def _weight(source: str, name: str) -> float:
     """Return what a chunk counts by what it is: what was written to be read counts most, tests least."""
-    is_test = found.source is SearchSource.CODE and _TESTS.search(found.name) is not None
-    return _WEIGHTS[found.source] * (_TEST_WEIGHT if is_test else 1.0)
+    is_test = source == SearchSource.CODE and _TESTS.search(name) is not None
+    return _WEIGHTS[SearchSource(source)] * (_TEST_WEIGHT if is_test else 1.0)
 
 
-def quantise(vector: Sequence[float]) -> array[int]:
+def _hit(source: str, name: str, *chunk: Any) -> SearchHit:  # Any: columns
+    first, last, text, title = chunk
+    is_file = source in (SearchSource.DOC, SearchSource.CODE)
+    place = f"{name}:{first}-{last}" if is_file else name.partition(" ")[0]
+    return SearchHit(SearchSource(source), place, sanitize(text), sanitize_line(title))
+
+
+def _quantised(vector: Sequence[float]) -> array[int]:
     """Return a vector of length 127 with whole numbers; all 0 where it has no direction."""
-    length = math.sqrt(math.fsum(each * each for each in vector))
-    return array("b", (round(127 * each / length) for each in vector) if length else bytes(len(vector)))
+    length = math.hypot(*vector)
+    return array("b", (round(127 * number / length) for number in vector) if length else bytes(len(vector)))
 
 
 def _signs_of(data: array[int]) -> bytes:
     """Return a bit for each number, set where it is above 0."""
-    bits = int("".join("1" if each > 0 else "0" for each in data) or "0", 2)
+    bits = int("".join("1" if number > 0 else "0" for number in data) or "0", 2)
     return bits.to_bytes((len(data) + 7) // 8, "big")
-
-
-def _cosine(wanted: array[int], data: bytes) -> float:
-    return float(sum(map(mul, wanted, array("b", data)))) / (127 * 127)

@@ -1,42 +1,54 @@
-"""The memory of a workspace: notes for its sessions, recall, and what the tools and commands ask of it."""
+"""The memory of a workspace: notes for its sessions, recall, proposals and what keeping one does."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import difflib
+import hashlib
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
-from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.model_events import NotesAttached
 from lmtui.core.offers import Offers
 from lmtui.core.ports import Notes
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSearch
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
-from lmtui.features.memory.memory_files import MemoryFiles, today
-from lmtui.features.memory.proposal_inbox import ProposalInbox
+from lmtui.features.memory.memory_files import MemoryFiles, today, with_note
+from lmtui.features.memory.proposal_log import ProposalLog, similar
+from lmtui.features.memory.reflection import Reflection
 from lmtui.features.memory.tools import MemoryToolbox
 from lmtui.features.memory.values import (
     MAX_NOTE_CHARS,
+    SCOPE_NAMES,
     MemoryProposal,
     MemoryScope,
     Note,
+    NoteKind,
+    ProposalKind,
+    ProposalsChanged,
     SearchHit,
     SearchSource,
     WorkspaceMemory,
+    check_note,
     has_words,
     note_source,
 )
 from lmtui.features.memory.workspace_search import open_search
-from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
+from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, WorkspaceFeature
+from lmtui.paths import kept_dir
+from lmtui.plain_files import NotPlain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _log = logging.getLogger(__name__)
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+_MAX_BYTES = 262_144
 _MOST_RECALLED = 5
 _WINDOW_SHARE = 32
 _MOST_INDEX_TOKENS = 500  # of the notes at the start of a session
@@ -57,7 +69,10 @@ class MemoryService(WorkspaceFeature):
         super().__init__(host, extensions)
         self.files = MemoryFiles(host.workspace)
         self.trust = (self.files.trust,)
-        self._inbox = ProposalInbox(host, extensions, self, self.files)
+        self.waiting = 0
+        self._extensions = extensions
+        self._log = ProposalLog(kept_dir("memory", host.workspace))
+        self._reflection = Reflection(host, self._log, self.notes, self._tell)
         self._is_on = host.config.memory != "off"
         self._search = open_search(host, self.notes, self._embed)
         if self._is_on:
@@ -72,11 +87,11 @@ class MemoryService(WorkspaceFeature):
     async def prepare(self) -> None:
         """Count what waits for the user."""
         if self._is_on:
-            await self._inbox.prepare()
+            self.waiting = len((await asyncio.to_thread(self._log.state)).waiting)
 
     async def stop(self) -> None:
         """Stop reading sessions."""
-        await self._inbox.close()
+        await self._reflection.close()
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
         """Let the session recall notes, and its tools keep some."""
@@ -88,10 +103,14 @@ class MemoryService(WorkspaceFeature):
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Read a session when it rests, and index the workspace while somebody works in it."""
-        if self._is_on:
-            self._inbox.follow(session, is_ours=is_ours)
-            if self.host.is_attended:
-                self._search.start()
+        if not self._is_on:
+            return
+        if self.waiting:
+            session.emit(ProposalsChanged(waiting=self.waiting))
+        if is_ours:
+            self._reflection.follow(session)
+        if self.host.is_attended:
+            self._search.start()
 
     async def close(self) -> None:
         """Close the search."""
@@ -100,10 +119,6 @@ class MemoryService(WorkspaceFeature):
     def trusted_folders(self) -> dict[str, Sequence[str]]:
         """Return the folders whose notes are used."""
         return {"notes": folders_with_yes("memory")}
-
-    @property
-    def waiting(self) -> int:
-        return self._inbox.waiting
 
     async def recall(self, words: str, given: Collection[str], has_index: bool, window_tokens: int) -> NotesAttached | None:
         """Return the notes that join a message with these words; those that the conversation has (`given`) are left out.
@@ -180,17 +195,99 @@ class MemoryService(WorkspaceFeature):
     async def change(self, old: Note, new: Note) -> None:
         await asyncio.to_thread(self.files.replace, old, new)
 
+    def _tell(self) -> None:
+        waiting = len(self._log.state().waiting)
+        if waiting != self.waiting:
+            self.waiting = waiting
+            for session in self.host.sessions:
+                session.emit(ProposalsChanged(waiting=waiting))
+
     async def proposals(self) -> Sequence[MemoryProposal]:
-        return await self._inbox.listed()
+        found = await asyncio.to_thread(self._log.state)
+        notes = [note.text for note in await self.notes()]
+        newest = sorted(found.waiting.values(), key=lambda each: (each.date, each.session), reverse=True)
+        shown = [await asyncio.to_thread(self._shown, each, notes) for each in newest]
+        self._tell()
+        return shown
+
+    def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
+        near = similar(proposal.claim, notes)
+        match proposal.kind:
+            case ProposalKind.SKILL:
+                return replace(proposal, similar=near)
+            case ProposalKind.INSTRUCTIONS:
+                with contextlib.suppress(UsageError):  # keeping it says why
+                    name, _, text = self._difference(proposal.name)
+                    return replace(proposal, similar=near, text=text, file=name, result=text)
+                return replace(proposal, similar=near)
+            case _:
+                file, note = self.files.file(proposal.scope), note_of(proposal)
+                old, name = file.read().text, sanitize_line(file.path.name)
+                shown = sanitize_path(str(file.path))
+                return replace(proposal, similar=near, file=shown, result=unified(name, old, with_note(old, note)))
+
+    def _difference(self, line: str) -> tuple[str, bytes, str]:
+        """Return the file that a line of instructions goes to, what is in it, and the difference that the line makes."""
+        name, old = self._instructions()
+        return name, old, unified(name, *(each.decode("utf-8", "replace") for each in (old, with_line(old, line))))
+
+    def _instructions(self) -> tuple[str, bytes]:
+        """Return the file that instructions of the folder go to, and what is in it.
+
+        Raises:
+            UsageError: it cannot be added to.
+        """
+        for name in INSTRUCTION_FILES:
+            try:
+                data = read_plain(self.host.workspace, name, _MAX_BYTES + 1)
+            except NotPlain as why:
+                raise UsageError(f"could not read {name}: {why}", "Replace it with a regular file.") from why
+            if data is not None:
+                if len(data) > _MAX_BYTES or b"\0" in data:
+                    raise UsageError(f"{name} is not a text file of at most {_MAX_BYTES:,} bytes", "Shorten it first.")
+                return name, data
+        return INSTRUCTION_FILES[0], b""
 
     async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
-        return await self._inbox.keep(proposal_id, text, scope)
+        proposal = await asyncio.to_thread(self._log.find, proposal_id)
+        if scope is not None:
+            proposal = replace(proposal, scope=scope)
+        match proposal.kind:
+            case ProposalKind.SKILL:
+                add = self._extensions[SkillFiles].add
+                where = await add(text or proposal.text, proposal.scope is MemoryScope.USER)
+            case ProposalKind.INSTRUCTIONS:
+                where = await self._instruct(proposal, text)
+            case _:
+                note = note_of(proposal, check_note(text or proposal.text))
+                is_new = await self.add(note)
+                where = SCOPE_NAMES[note.scope] if is_new else "the notes already"
+        await asyncio.to_thread(self._log.decide, proposal_id, is_kept=True)
+        self._tell()
+        return where
+
+    async def _instruct(self, proposal: MemoryProposal, text: str) -> str:
+        """Add a line to the instructions; `text` is the difference that was shown, or another line."""
+        is_line = bool(text) and not text.startswith("--- ")
+        line = check_note(text) if is_line else proposal.name
+        name, old, difference = await asyncio.to_thread(self._difference, line)
+        if not is_line and text != difference:
+            raise UsageError(f"{name} has changed since this was proposed", "Look at the proposal again.")
+        sha256 = hashlib.sha256(old).hexdigest() if old else ""
+        try:
+            await (await self.host.sandbox()).write_file(name, with_line(old, line), expect_sha256=sha256)
+        except SandboxError as error:
+            raise UsageError(f"could not change {name}: {error}", "Look at the proposal again.") from error
+        return name
 
     async def discard(self, proposal_id: str) -> None:
-        await self._inbox.discard(proposal_id)
+        await asyncio.to_thread(self._log.decide, proposal_id, is_kept=False)
+        self._tell()
 
     async def reflect(self) -> int:
-        return await self._inbox.reflect()
+        if self.host.config.memory != "on":
+            raise UsageError("reading sessions for proposals is off", 'Set memory = "on".')
+        return await self._reflection.read()
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Tell how many notes there are, and why some are not used."""
@@ -211,3 +308,22 @@ def _line(note: Note) -> str:
     """Return a note as the model gets it."""
     text = _TAG.sub("&lt;", note.text[:MAX_NOTE_CHARS])
     return f"- {text}{' (all folders)' if note.scope is MemoryScope.USER else ''}\n"
+
+
+def with_line(old: bytes, line: str) -> bytes:
+    """Return instructions with a line at their end."""
+    head = old or b"# Instructions\n\n"
+    return head + (b"" if head.endswith(b"\n") else b"\n") + f"- {line}\n".encode("utf-8", "replace")
+
+
+def note_of(proposal: MemoryProposal, text: str = "") -> Note:
+    """Return the note that a proposal becomes."""
+    kind = NoteKind.MISTAKE if proposal.kind is ProposalKind.MISTAKE else NoteKind.FACT
+    return Note(text or proposal.text, proposal.scope, proposal.session, proposal.date, kind)
+
+
+def unified(name: str, old: str, new: str) -> str:
+    """Return the difference between two texts of a file."""
+    before, after = (text.splitlines(keepends=True) for text in (old, new))
+    lines = difflib.unified_diff(before, after, f"a/{name}" if old else "/dev/null", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

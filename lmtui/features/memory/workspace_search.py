@@ -13,20 +13,20 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lmtui.core.errors import Fault, JobsError, LmtuiError, ProviderError, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Effect
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
-from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.workspace import MAX_PATHS
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, words_of
-from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State
+from lmtui.features.memory.search_index import SearchIndex, State
 from lmtui.features.memory.values import Note, SearchHit, SearchSource
 from lmtui.features.service import Workspace
 from lmtui.paths import PROTECTED_NAMES, kept_dir, sessions_dir
@@ -39,7 +39,7 @@ BATCH = 10
 MAX_FILE_BYTES, MAX_LOG_BYTES = 1_000_000, 64_000_000
 UPDATE_LIMIT_S = 2.0
 RELEVANT = 0.75  # found on the tuning set of `benchmarks.memory`
-_QUERY_S, _FIRST_RETRY_S, _LAST_RETRY_S = 1.5, 30.0, 600.0
+_QUERY_S, _RETRY_S = 1.5, 60.0
 _LEAST_CHARS, _MAX_MESSAGE_CHARS, _STEM_CHARS = 200, 2_000, 4
 _FRESH_S, _START_S, _PERIOD_S, _IDLE_S = 2.0, 10.0, 60.0, 600.0
 _IDLE_REST, _ASKED_REST = 60.0, 3.0  # seconds of rest for one of work: 1.6 % of a core while idle, 25 % once asked
@@ -60,63 +60,50 @@ Paths = Callable[[], Awaitable[tuple[Sequence[str], bool]]]
 
 
 class Embedder:
-    """Makes vectors with one model of the server in use.
-
-    `name` is that of the model with the size of its vectors, by which those in the index are told apart; it is empty until
-    that is known.  `problem` says why there are none at the moment.
-    """
+    """Makes vectors with one model of the server in use; `problem` says why there are none at the moment."""
 
     def __init__(self, model: str, ask: Embed) -> None:
         self.model, self._ask = model, ask
-        self.name = self.problem = ""
-        self._query, self._document = next((each for key, each in _PREFIXES.items() if key in model.lower()), ("", ""))
-        self._retry_s, self._rest_s = 0.0, _FIRST_RETRY_S
-
-    @property
-    def size(self) -> int:
-        """Return how many numbers its vectors have, 0 where that is not known."""
-        return int(self.name.rpartition("/")[2] or 0)
+        self.problem = ""
+        self._query, self._document = next((both for key, both in _PREFIXES.items() if key in model.lower()), ("", ""))
+        self._retry_s, self._has_answered = 0.0, False
 
     async def of_query(self, text: str) -> Sequence[float]:
         """Return the vector of a question, an empty one where the server does not make it at once."""
         with contextlib.suppress(TimeoutError):  # it works on something else, or loads the model
             async with asyncio.timeout(_QUERY_S):
-                return next(iter(await self._unless_resting(self._vectors, [self._query + text])), ())
+                return next(iter(await self._unless_resting(self._vectors([self._query + text]))), ())
         return ()
 
     async def of_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of texts, none where the server fails; of a text that it refuses one without direction."""
-        return await self._unless_resting(self._of_all, [self._document + text for text in texts])
+        """Return the vectors of texts, none where the server fails; of a text that it refuses an empty one."""
+        return await self._unless_resting(self._of_all([self._document + text for text in texts]))
 
-    async def _unless_resting(self, ask: Callable[[Sequence[str]], Awaitable[Vectors]], texts: Sequence[str]) -> Vectors:
-        if time.monotonic() < self._retry_s:
-            return ()
-        try:
-            return await ask(texts)
-        except LmtuiError as error:
-            if (text := sanitize_line(str(error))) != self.problem:
-                _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
-            self.problem = text
-            self._retry_s = time.monotonic() + self._rest_s
-            self._rest_s = min(2 * self._rest_s, _LAST_RETRY_S)
-            return ()
+    async def _unless_resting(self, asked: Coroutine[Any, Any, Vectors]) -> Vectors:
+        with contextlib.closing(asked):
+            if time.monotonic() < self._retry_s:
+                return ()
+            try:
+                return await asked
+            except LmtuiError as error:
+                if (text := sanitize_line(str(error))) != self.problem:
+                    _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
+                self.problem, self._retry_s = text, time.monotonic() + _RETRY_S
+                return ()
 
     async def _of_all(self, texts: Sequence[str]) -> Vectors:
         try:
             return await self._vectors(texts)
         except ProviderError as error:
-            if error.fault not in _TOO_LONG or (len(texts[0]) <= _LEAST_CHARS and not self.name):
+            if error.fault not in _TOO_LONG or (len(texts[0]) <= _LEAST_CHARS and not self._has_answered):
                 raise
         if len(texts) > 1:
             return [vector for text in texts for vector in await self._of_all([text])]
-        if len(texts[0]) > _LEAST_CHARS:
-            return await self._of_all([texts[0][: len(texts[0]) // 2]])
-        return [[0.0] * self.size]
+        return await self._of_all([texts[0][: len(texts[0]) // 2]]) if len(texts[0]) > _LEAST_CHARS else [()]
 
     async def _vectors(self, texts: Sequence[str]) -> Vectors:
         found = await self._ask(self.model, texts)
-        self.name = f"{self.model}/{len(found[0])}"
-        self.problem, self._rest_s = "", _FIRST_RETRY_S
+        self.problem, self._has_answered = "", True
         return found
 
 
@@ -163,9 +150,10 @@ class WorkspaceSearch:
             raise UsageError("the search needs words", "Type what to look for, such as a name.")
         await self.refresh(within_s)
         self._searched_s = time.monotonic()
-        vector, model = (await self.embedder.of_query(query), self.embedder.name) if self.embedder is not None else ((), "")
-        found = await self._ask(partial(self._index.search, IndexQuery(query, vector, model), limit, sources))
-        return [_hit(each) for each in found]
+        vector: Sequence[float] = ()
+        if self.embedder is not None and (vector := await self.embedder.of_query(query)):
+            await self._ask(partial(self._index.drop_vectors, self.embedder.model, len(vector)))
+        return await self._ask(partial(self._index.search, query, limit, sources, vector))
 
     async def relevant_notes(self, words: str, notes: Sequence[Note]) -> Sequence[tuple[Note, float]]:
         """Return the notes that a message calls to mind, each with its relevance, the most relevant first.
@@ -263,17 +251,15 @@ class WorkspaceSearch:
         self._updated_s = time.monotonic()
 
     async def _make_vectors(self, embedder: Embedder) -> None:
-        """Give vectors to the chunks that have none of this model and size; a failure is tried again after the next update."""
+        """Give vectors to the chunks that have none; a failure is tried again after the next update."""
         with contextlib.suppress(UsageError):
-            name = embedder.name = embedder.name or await self._ask(partial(self._index.newest_model, embedder.model))
-            while todo := await self._ask(partial(self._index.without_vector, embedder.name, 20 * BATCH)):
-                for part in (todo[at : at + BATCH] for at in range(0, len(todo), BATCH)):
+            await self._ask(partial(self._index.drop_vectors, embedder.model))
+            while todo := await self._ask(partial(self._index.without_vector, 20 * BATCH)):
+                for part in (dict(todo[at : at + BATCH]) for at in range(0, len(todo), BATCH)):
                     began_s = time.monotonic()
-                    vectors = await embedder.of_documents([text for _, text in part])
-                    found = zip(part, vectors, strict=False)
-                    made = {number: vector for (number, _), vector in found if len(vector) == embedder.size}
-                    await self._ask(partial(self._index.put_vectors, embedder.name, made))
-                    if len(made) < len(part) or embedder.name != (name := name or embedder.name):
+                    vectors = await embedder.of_documents([*part.values()])
+                    await self._ask(partial(self._index.put_vectors, embedder.model, dict(zip(part, vectors, strict=False))))
+                    if len(vectors) < len(part):
                         return
                     await asyncio.sleep(time.monotonic() - began_s)  # the server rests as long as it worked
 
@@ -316,10 +302,8 @@ class WorkspaceSearch:
             if self._is_stopped:
                 return
             began_s = time.thread_time()
-            if name in now:
-                self._index.put(source, name, now[name], read(name))
-            else:
-                self._index.remove(source, name)
+            state = now.get(name)
+            self._index.put(source, name, state, read(name) if state is not None else ())
             self._woken.clear()
             if not self._is_stopped:
                 self._woken.wait((time.thread_time() - began_s) * self._rest)
@@ -392,10 +376,3 @@ def _stems(text: str) -> set[str]:
 def _share(asked: set[str], has: set[str]) -> float:
     """Return how much of the shorter of two texts is in the other."""
     return len(asked & has) / max(1, min(len(asked), len(has)))
-
-
-def _hit(found: Found) -> SearchHit:
-    place = f"{found.name}:{found.chunk.first}-{found.chunk.last}"
-    if found.source in (SearchSource.MEMORY, SearchSource.SESSION):
-        place = found.name.partition(" ")[0]
-    return SearchHit(found.source, place, sanitize(found.chunk.text), sanitize_line(found.chunk.title))

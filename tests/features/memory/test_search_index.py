@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut
-from lmtui.features.memory.search_index import IndexQuery, SearchIndex
+from lmtui.features.memory.search_index import SearchIndex
 from lmtui.features.memory.values import SearchSource
 from lmtui.tools.text import lines_of
 from tests.sets import for_each
@@ -35,7 +35,7 @@ def put(index: SearchIndex, name: str, text: str, source: SearchSource = CODE) -
 
 
 def names(index: SearchIndex, text: str, limit: int = 5) -> list[str]:
-    return [each.name for each in index.search(IndexQuery(text), limit)]
+    return [hit.place.partition(":")[0] for hit in index.search(text, limit)]
 
 
 def test_an_item_is_found_by_what_it_is_now_and_by_its_names_whole_and_in_parts(index: SearchIndex) -> None:
@@ -46,7 +46,7 @@ def test_an_item_is_found_by_what_it_is_now_and_by_its_names_whole_and_in_parts(
     for query in ("read_plain", "readPlain", "plain reading", "core.read_plain"):
         assert set(names(index, query)) == {"a.py", "b.py"}, query
     assert names(index, "京都") == ["b.py"]
-    index.remove(CODE, "a.py")
+    index.put(CODE, "a.py", None)
     assert (names(index, "newer"), [*index.states(CODE)]) == ([], ["b.py"])
 
 
@@ -57,9 +57,9 @@ def test_one_item_has_at_most_two_hits_half_a_character_is_kept_without_it_and_t
     put(index, "b.py", "cache = {}")
     put(index, "project cache", "the cache is warm", MEMORY)
     assert names(index, "cache").count("a.md") == 2
-    assert [each.source for each in index.search(IndexQuery("cache"), 5, [MEMORY])] == [MEMORY]
+    assert [each.source for each in index.search("cache", 5, [MEMORY])] == [MEMORY]
     put(index, "a.py", "word \udcff word")
-    assert index.search(IndexQuery("word"), 1)[0].chunk.text == "word ? word"
+    assert index.search("word", 1)[0].text == "word ? word"
     put(index, "a.py", "words")
     assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(index.path.parent.stat().st_mode) == 0o700
@@ -69,19 +69,19 @@ def test_one_item_has_at_most_two_hits_half_a_character_is_kept_without_it_and_t
 def test_no_query_is_an_error_or_finds_what_is_not_there(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     index = SearchIndex(tmp_path_factory.getbasetemp() / "any" / "index.db")
     put(index, "a.py", text)
-    found = index.search(IndexQuery(text), 5)
+    found = names(index, text)
     index.close()
-    assert {each.name for each in found} <= {"a.py"}
+    assert {*found} <= {"a.py"}
 
 
 def test_a_note_is_found_by_its_vector_although_more_code_is_nearer(index: SearchIndex) -> None:
     index.put(CODE, "a.py", (1, 1), [Chunk(at, at, f"line {at}") for at in range(400)])
     put(index, "project note", "a note", MEMORY)
-    vectors = {number: [1.0, 0.2 * (text == "a note")] for number, text in index.without_vector("m/2", 500)}
+    vectors = {digest: [1.0, 0.2 * (text == "a note")] for digest, text in index.without_vector(500)}
     assert [*vectors.values()].count([1.0, 0.2]) == 1
-    index.put_vectors("m/2", vectors)
-    found = index.search(IndexQuery("", [1.0, -0.1], "m/2"), 5, [MEMORY])
-    assert [hit.name for hit in found] == ["project note"]
+    index.put_vectors("m", vectors)
+    found = index.search("", 5, [MEMORY], [1.0, -0.1])
+    assert [(hit.place, hit.text) for hit in found] == [("project", "a note")]
 
 
 def garbage(path: Path) -> None:
@@ -102,22 +102,26 @@ def newer(path: Path) -> None:
 
 
 @for_each("spoil", [garbage, foreign, newer])
-def test_a_file_that_is_not_ours_is_made_anew_and_that_is_said_once(tmp_path: Path, spoil: object) -> None:
+def test_a_file_that_is_not_ours_is_made_anew_and_that_is_said_once(
+    tmp_path: Path, spoil: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.clear()
     index = make(tmp_path)
     put(index, "a.py", "words")
     index.close()
     assert callable(spoil)
     spoil(index.path)
-    said: list[str] = []
-    index = SearchIndex(index.path, said.append)
-    assert index.search(IndexQuery("words"), 5) == []
+    index = SearchIndex(index.path)
+    assert names(index, "words") == []
     put(index, "a.py", "words")
-    assert (names(index, "words"), len(said)) == (["a.py"], 1)
-    assert str(index.path) in said[0]
+    assert (names(index, "words"), len(caplog.messages)) == (["a.py"], 1)
+    assert str(index.path) in caplog.messages[0]
     index.close()
 
 
-def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(tmp_path: Path) -> None:
+def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     index = make(tmp_path)
     for number in range(200):
         put(index, f"{number}.py", f"words {number} " * 50)
@@ -125,11 +129,10 @@ def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(tmp_pat
     data = bytearray(index.path.read_bytes())
     data[8_192:] = b"\xff" * (len(data) - 8_192)
     index.path.write_bytes(data)
-    said: list[str] = []
-    index = SearchIndex(index.path, said.append)
+    index = SearchIndex(index.path)
     with pytest.raises(JobsError):
-        index.search(IndexQuery("words"), 5)
-    assert (index.search(IndexQuery("words"), 5), len(said)) == ([], 1)
+        index.search("words", 5)
+    assert (names(index, "words"), len(caplog.messages)) == ([], 1)
     index.close()
 
 
