@@ -258,10 +258,10 @@ async def _keeping(
         ending.result = first if effect.is_empty else trial.dropped(first, effect, "it cannot be kept")
         return None
     decision = trial.decide_effect(agent, effect)
-    ending.decision, ending.rule, ending.why = "rule", decision.rule, "rules allow what it changed"
-    if decision.verdict is Verdict.ASK and rule:
-        ending.rule, ending.why = rule, "a rule covers the command"
-    elif decision.verdict is Verdict.ASK:
+    is_covered = decision.verdict is Verdict.ASK and bool(rule)
+    ending.rule, ending.why = (rule, "a rule covers the command") if is_covered else (decision.rule, decision.why)
+    ending.decision = "rule" if ending.rule else "mode"
+    if decision.verdict is Verdict.ASK and not is_covered:
         ending.result = trial.dropped(first, effect, "stopped before the user answered")
         asked = await ask(agent, call, kept, tool_context=tool_context, decision=decision)
         answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)

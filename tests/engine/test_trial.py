@@ -77,6 +77,7 @@ async def test_with_a_rule_that_keeps_paths_an_allowed_command_runs_in_an_overla
     assert not seen(rig, ApprovalRequested)
     assert rig.sandbox.kept == (["old.txt", "new.txt", "closed"] if kept else ["closed"])
     assert (finished(rig).ok, "your rule Write(old.txt) forbids it" in finished(rig).result) == (kept, not kept)
+    assert finished(rig).decision == ("mode" if kept and allowed is None else "rule")
 
 
 @pytest.mark.parametrize(("effect", "command", "mode", "rules"), [
