@@ -189,6 +189,13 @@ def _rank(result: TaskResult) -> int:
     return _RANKS.index(result.status)
 
 
+def _failure(found: Attempt) -> str:
+    """Return the verdict of a failed attempt, with the checks that failed when they last ran."""
+    codes = {each.command: each.exit_code for each in found.end.checks} if found.end is not None else {}
+    failing = ", ".join(command for command, code in codes.items() if code > 0)
+    return f"{found.verdict}: {failing}" if failing else found.verdict
+
+
 def _result(task: BatchTask, found: Attempt, tries: int) -> TaskResult:
     end, effect = found.end, found.effect
     if end is not None and end.fault in _UNREACHABLE:
@@ -212,5 +219,5 @@ def _result(task: BatchTask, found: Attempt, tries: int) -> TaskResult:
         tries=tries,
         tokens=found.tokens,
         checks={str(rung): str(outcome) for rung, outcome in found.checks.items()},
-        error=(end.error if end is not None else "") or found.problem,
+        error=(end.error if end is not None else "") or found.problem or ("" if found.is_good else _failure(found)),
     )

@@ -16,7 +16,7 @@ from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
+from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
 from lmtui.features.batch.progress import ProgressReport, remaining_tasks, result_line
@@ -157,14 +157,15 @@ async def _work(
 ) -> int:
     async with report.following(runner.progress):
         progress = await runner.run(tasks, retries_failed=call.arguments.retry_failed)
+    known = await asyncio.to_thread(folder.results)
+    results = [known[task.id] for task in tasks if task.id in known]
     if call.arguments.json:
-        results = await asyncio.to_thread(folder.results)
-        for task in tasks:
-            if task.id in results:
-                print(json.dumps(asdict(results[task.id]), ensure_ascii=False))
+        for result in results:
+            print(json.dumps(asdict(result), ensure_ascii=False))
     if runner.is_spent and progress.waiting:
         say(f"lmtui: the budget of this run is used up; {_resume_text(call, folder)}", file=sys.stderr)
     if progress.failed:
+        say("\n".join(result_line(each) for each in results if each.status in FINAL - DONE), file=sys.stderr)
         say("lmtui: `lmtui batch resume --retry-failed` reruns the failed tasks", file=sys.stderr)
     if progress.done:
         text = "lmtui: /batch in the app shows the changes for review; `lmtui batch apply --all` applies them"

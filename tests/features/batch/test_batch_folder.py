@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, UsageError
-from lmtui.core.events import TurnEnded, TurnReason
+from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
 from lmtui.core.offers import Offers
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch import batch_runner
@@ -150,8 +150,10 @@ class FakeHost:
         self.tried += 1
         fault = self.faults.pop(0) if len(self.faults) > 1 else self.faults[0]
         reason = TurnReason.ERROR if fault else TurnReason.DONE
-        end = TurnEnded(turn_id="t", reason=reason, exit_code=0 if fault in ("", "red") else 1, fault=fault, error=fault)
-        return Attempt(1, end=end, failing=fault == "red")
+        is_red, checks = fault == "red", (CheckSummary("lint", 0, 1.0), CheckSummary("pytest -q", 1, 1.0))
+        end = TurnEnded(turn_id="t", reason=reason, exit_code=0 if is_red else 1, fault=fault, checks=checks)
+        end = replace(end, error="" if is_red else fault)
+        return Attempt(1, end=end, failing=is_red)
 
     def spent_of(self, attempt: Attempt) -> SessionBudget:
         del attempt
@@ -170,6 +172,7 @@ async def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Any, tries:
 
     def tell(result: TaskResult, _: object) -> None:
         told.append(result.status)
+        assert result.error.endswith(": pytest -q") == (result.status == "red")
 
     async with asyncio.timeout(PATIENCE_S):
         await BatchRunner(host, folder, BatchOptions(tries=tries), tell).run(tasks)
