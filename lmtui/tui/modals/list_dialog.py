@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -271,6 +271,13 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         """Show the filter, where there is one."""
         if self.FILTER:
             self.box.open_filter(is_open=True)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Let the filter take a paste."""
+        if self.FILTER and not self.box.filter.has_focus:
+            event.stop()
+            self.action_list_filter()
+            _ = self.box.filter.post_message(events.Paste(event.text))
 
     def action_close_or_stop(self) -> None:
         """Leave the filter, or close."""

@@ -122,7 +122,7 @@ class Reading(ClosableScreen[Result], Generic[Result]):
 
 
 RECENT = "Recent"
-WIDE_ROW, MOST_GROUP, LEAST_NOTE = 60, 16, 36
+WIDE_ROW, NARROW_ROW, MOST_GROUP, NARROW_GROUP, LEAST_NOTE = 60, 48, 16, 12, 36
 
 
 class Picker(ListDialog[Choice, str | None]):
@@ -153,8 +153,12 @@ class Picker(ListDialog[Choice, str | None]):
 
     def _leaves_notes_out(self, width: int) -> bool:
         """Tell whether most notes would be cut; then the marked choice's is below the list."""
-        room = width - self._text_cells - self._key_cells - (self._group_cells if width > WIDE_ROW else 0)
+        room = width - self._text_cells - self._key_cells - self._group_column(width)
         return room < min(self._note_cells, LEAST_NOTE)
+
+    def _group_column(self, width: int) -> int:
+        most = MOST_GROUP + 2 if width > WIDE_ROW else NARROW_GROUP if width >= NARROW_ROW else 0
+        return min(most, self._group_cells) if self._group_cells > 2 else 0
 
     def on_mount(self) -> None:
         self.show(self._choices, (self._chosen,))
@@ -183,7 +187,7 @@ class Picker(ListDialog[Choice, str | None]):
 
     def line(self, row: Choice, width: int) -> Line:
         """Return a choice with its group, its note and its key."""
-        cells = self._group_cells if self._group_cells > 2 and width > WIDE_ROW else 0
+        cells = self._group_column(width)
         group = pad(fit(shown_group(self.table.rows, row), max(0, cells - 2)), cells)
         text, note = pad(sanitize_line(row.text), self._text_cells), sanitize_line(row.note)
         if self._leaves_notes_out(width):

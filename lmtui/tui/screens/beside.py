@@ -91,12 +91,21 @@ class BesideChat(ClosedOnce[bool | None]):
         is_typed = focused is not None and focused.check_consume_key(event.key, event.character)
         if self._panes is None or is_typed or not letter.isalpha() or event.key in self.active_bindings:
             return False
-        prompt = self._panes.screen.query_one(Prompt)
-        prompt.insert(letter)
-        self._panes.screen.set_focus(prompt)
-        self._panes.make_room(self, is_wanted=False, keeps_focus=True)
-        _ = self.dismiss(None)
+        self._leave_for_prompt(self._panes).insert(letter)
         return True
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Go, and let the prompt take a paste that no field here took."""
+        if self._panes is not None:
+            event.stop()
+            _ = self._leave_for_prompt(self._panes).post_message(events.Paste(event.text))
+
+    def _leave_for_prompt(self, panes: Columns) -> Prompt:
+        prompt = panes.screen.query_one(Prompt)
+        panes.screen.set_focus(prompt)
+        panes.make_room(self, is_wanted=False, keeps_focus=True)
+        _ = self.dismiss(None)
+        return prompt
 
     def action_close_or_stop(self) -> None:
         _ = self.dismiss(None)

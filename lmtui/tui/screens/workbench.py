@@ -421,6 +421,11 @@ class Workbench(Screen[None]):
             _ = self.prompt.insert(text)
         self.prompt.focus()
 
+    def on_paste(self, event: events.Paste) -> None:
+        """Let the prompt take a paste that no field of a pane took."""
+        event.stop()
+        _ = self.prompt.focus().post_message(events.Paste(event.text))
+
     @on(Prompt.Paged)
     def _page(self, event: Prompt.Paged) -> None:
         if not isinstance(self.state, Starting):

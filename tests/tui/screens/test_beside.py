@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textual.events import Paste
+
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import TextDelta
@@ -104,7 +106,13 @@ async def the_key_row_says_what_the_keys_do_here_and_other_letters_go_to_the_pro
     await driver.type_fast("hurry")
     assert driver.screen_name == "Workbench"
     assert driver.app.workbench.prompt.text == "hurry"
+    await driver.press("f10", to="ChangesScreen")
+    driver.app.post_message(Paste(" up"))
+    await driver.until(lambda: driver.screen_name == "Workbench" and driver.app.workbench.prompt.text == "hurry up")
     assert driver.app.workbench.focused is driver.app.workbench.prompt
+    await driver.press("f6")
+    driver.app.post_message(Paste(" now"))
+    await driver.until(lambda: driver.app.workbench.prompt.text == "hurry up now")
 
 
 @cases.at(WIDE)
