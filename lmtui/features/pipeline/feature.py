@@ -13,5 +13,5 @@ FEATURE = Feature(
     ),
     commands="lmtui.features.pipeline.commands:COMMANDS",
     look="lmtui.features.pipeline.service:look_at",
-    controller="lmtui.features.pipeline.screens.page:PipelineController",
+    controller="lmtui.features.pipeline.screens:PipelineController",
 )

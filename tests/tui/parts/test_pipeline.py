@@ -10,9 +10,8 @@ from time import thread_time
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.features.pipeline.screens import page
-from lmtui.features.pipeline.screens.board import Board
-from lmtui.features.pipeline.screens.page import PipelineScreen
+from lmtui.features.pipeline import screens
+from lmtui.features.pipeline.screens import Board
 from lmtui.features.pipeline.values import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskSpec
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_pipeline import FakePipeline
@@ -28,17 +27,15 @@ def plans(driver: Driver) -> FakePipeline:
 
 
 def current(driver: Driver) -> int:
-    screen = driver.app.screen
-    assert isinstance(screen, PipelineScreen)
-    item = screen._panes_of_plan.board.current
+    item = driver.app.screen.query_one(Board).current
     return item.id if item is not None else 0
 
 
 async def at(driver: Driver, task_id: int) -> None:
     """Put the cursor of the board on a task."""
     board = driver.app.screen.query_one(Board)
-    items = [card.item for cards in board.source.columns for card in cards]
-    board.show(board.source.columns, next(each for each in items if isinstance(each, PipelineTask) and each.id == task_id))
+    places = [(column, index, item) for column, items in enumerate(board.source.columns) for index, item in enumerate(items)]
+    board.put(*next(place for *place, item in places if isinstance(item, PipelineTask) and item.id == task_id))
     await driver.settle()
     assert current(driver) == task_id
 
@@ -153,7 +150,7 @@ async def test_a_task_is_edited_and_a_wrong_text_is_kept(tmp_path: Path, monkeyp
         typed.append(text)
         return f"# what stays\n{wanted[len(typed) - 1]}"
 
-    monkeypatch.setattr("lmtui.features.pipeline.screens.page.edit_text", edit_text)
+    monkeypatch.setattr("lmtui.features.pipeline.screens.edit_text", edit_text)
     async with running() as driver:
         await opened(driver, some_plan())
         await at(driver, 31)
@@ -245,21 +242,19 @@ async def hostile_names_are_cleaned(driver: Driver) -> None:
 @cases.at((160, 45))
 async def a_thousand_tasks_stay_smooth(driver: Driver) -> None:
     await opened(driver, large_plan())
-    screen = driver.app.screen
-    assert isinstance(screen, PipelineScreen)
     await driver.press("end")
-    view = screen._panes_of_plan.board
+    view = driver.app.screen.query_one(Board)
     started = thread_time()
     for _ in range(5):
         view.strips.clear()
         for y in range(view.size.height):
             _ = view.render_line(y)
     assert (thread_time() - started) / 5 < 0.1  # 2 to 5 ms are usual
-    assert len(screen.query("*")) < 25
+    assert len(driver.app.screen.query("*")) < 25
 
 
 async def test_what_another_process_changed_appears(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "LOOK_S", 0.01)
+    monkeypatch.setattr(screens, "LOOK_S", 0.01)
     async with running() as driver:
         await opened(driver, some_plan())
         pipeline, reads = plans(driver), [0]

@@ -1,16 +1,15 @@
-"""The page of the pipeline: the tasks of a plan on a board or in a list, what is known of one, and what can be done with it."""
+"""The page of the pipeline: the tasks of a plan as cards in columns, what is known of one, and what can be done with it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
-from textual import on
-from textual.app import App
+from textual import events, on
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -20,45 +19,37 @@ from textual.widgets import Static
 
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.verification import CheckOutcome
 from lmtui.features.pipeline.commands import SCOPE, START
-from lmtui.features.pipeline.screens.board import (
-    CHECKING,
-    CODING,
-    COLUMNS,
-    DONE,
-    GAP_CELLS,
-    NEEDS_YOU,
-    READY,
-    BlockingQuestion,
-    Board,
-    Item,
-    cards_of,
-    detail_lines,
-)
 from lmtui.features.pipeline.task_list import read_spec, spec_text
 from lmtui.features.pipeline.values import (
+    MOST_TASK_ATTEMPTS,
     OVER,
     WORKING,
     PipelinePlan,
     PipelineTask,
     TaskAction,
+    TaskAttempt,
     WorkspacePipeline,
     is_planning,
 )
 from lmtui.features.pipeline.values import PipelineState as State
 from lmtui.tui.commands import Scope, bindings, command, first_key
 from lmtui.tui.editor import edit_text
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView, whole_text
-from lmtui.tui.lines.patch import parse_patch
-from lmtui.tui.lines.styled_text import fit
+from lmtui.tui.lines.patch import MINUS, parse_patch
+from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, crop, fill, fit, indent, join_roles, row, wrap
 from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.summary import SHORT_CELLS
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part, Verbs
+from lmtui.tui.timing import WidgetOptions
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part, Spinner, Verbs
 from lmtui.tui.widgets.start_page import TALL_ROWS
+from lmtui.tui.wording import tokens_text
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 EMPTY = "No plans yet. /pipeline PLAN.md works through a plan file."
@@ -68,62 +59,304 @@ TICK_S = 0.25
 LOOK_S = 5.0  # another process may be at work
 MOST_PATCH_BYTES = 4_000_000
 STOP = ("Stop the pipeline?", "What is under way is ready again and starts over. What is done stays.")
-_TEXT_ROWS = 3
-_LIST_ORDER = (NEEDS_YOU, CODING, CHECKING, READY, DONE)
+_TEXT_ROWS, _FINDING_ROWS = 3, 2
 _VERBS = ("open", "diff", "details", "retry", "skip", "pause", "edit", "answer")
 _KEYS = ("next_column", "earlier", "later", "pause_all", "plans", "new", "stop")
-Say = Callable[[str], None]
+GAP_CELLS, CARD_ROWS = 2, 3  # two lines and a blank one
+_LEAST_CELLS = 112  # for all columns
+COLUMNS: Line = (("Ready", "muted"), ("Working", "accent"), ("Checking", "accent"), ("Needs you", "warn"), ("Done", "good"))
+READY, CODING, CHECKING, NEEDS_YOU, DONE = range(len(COLUMNS))
+_COLUMN_OF = {
+    State.READY: READY, State.CODING: CODING, State.CHECKING: CHECKING, State.REVIEWING: CHECKING, State.MERGING: CHECKING,
+    State.FAILED: NEEDS_YOU, State.DONE: DONE, State.SKIPPED: DONE,
+}  # fmt: skip
+_SIGNS: Mapping[str, Span] = {
+    CheckOutcome.PASSED: ("✓", "good"),
+    CheckOutcome.FLAKY: ("✓", "warn"),
+    CheckOutcome.KNOWN: ("!", "warn"),
+    CheckOutcome.FAILED: ("✗", "bad"),
+    CheckOutcome.NOT_RUN: ("–", "muted"),
+}
 
 
-class PlanPanes(Vertical):
-    """The tasks of a plan on the board, below the names of its columns."""
+@dataclass(frozen=True, slots=True)
+class BlockingQuestion:
+    """A question that the user has to answer, counted from 1."""
+
+    id: int
+    text: str
+
+
+Item = PipelineTask | BlockingQuestion
+
+
+def columns_of(plan: PipelinePlan | None) -> list[list[Item]]:
+    """Return what is in each column: in the order of the queue, what is done last first."""
+    found: list[list[Item]] = [[] for _ in COLUMNS]
+    for number, question in enumerate(plan.questions if plan is not None else (), 1):
+        if not question.answer:
+            found[NEEDS_YOU].append(BlockingQuestion(number, question.text))
+    for task in plan.queue if plan is not None else ():
+        found[_COLUMN_OF[task.state]].append(task)
+    found[DONE].reverse()
+    return found
+
+
+def _card(plan: PipelinePlan, item: Item, now: datetime) -> tuple[Line, Line]:
+    """Return the two lines of a card."""
+    if not isinstance(item, PipelineTask):
+        return (("▲ ", "warn"), (f"Question {item.id}", "strong")), ((sanitize_line(item.text), "muted"),)
+    title: Line = ((f"#{item.id} ", "muted"), (sanitize_line(item.spec.title), "strong"))
+    last = item.attempts[-1] if item.attempts else None
+    time = _elapsed_text(item, now)
+    match item.state:
+        case State.READY:
+            return title, ((" · ".join(filter(None, (_waits(plan, item), _paused(item), sanitize_line(item.why)))), "muted"),)
+        case State.DONE:
+            return title, (
+                ("✓ ", "good"),
+                (time or "done", "muted"),
+                ("  ", ""),
+                *(_lines_line(last) if last is not None else ()),
+            )
+        case State.SKIPPED:
+            return title, (("– skipped", "muted"),)
+        case State.FAILED:
+            return title, ((f"▲ {sanitize_line(item.why) or 'failed'}", "warn strong"),)
+        case _:
+            number = max(1, len(item.attempts))
+            attempt = f"attempt {number}" + f" of {MOST_TASK_ATTEMPTS}" * (number <= MOST_TASK_ATTEMPTS)
+            notes = [attempt, time] if item.state in (State.CODING, State.CHECKING) else [item.state.value, time, attempt]
+            notes += ["pauses after it"] if item.is_paused else []
+            return title, ((f"{Spinner.sign(now)} ", "accent"), (" · ".join(filter(None, notes)), "muted"))
+
+
+def _waits(plan: PipelinePlan, task: PipelineTask) -> str:
+    waits = plan.waits_for(task) if task.state is State.READY else ()
+    return f"after {', '.join(f'#{number}' for number in waits)}" if waits else ""
+
+
+def _paused(task: PipelineTask) -> str:
+    return "paused" if task.is_paused else ""
+
+
+def _elapsed_text(task: PipelineTask, now: datetime, attempt: TaskAttempt | None = None) -> str:
+    """Return how long an attempt took, or takes until now: `4:12`; empty where it is not known."""
+    attempt = attempt or (task.attempts[-1] if task.attempts else None)
+    if attempt is None:
+        return ""
+    is_under_way = attempt is task.attempts[-1] and task.state in WORKING
+    elapsed = now - attempt.started if is_under_way and attempt.started else timedelta(seconds=attempt.elapsed_s)
+    minutes, seconds = divmod(max(0, int(elapsed.total_seconds())), 60)
+    return f"{minutes}:{seconds:02}" if elapsed else ""
+
+
+def _lines_line(attempt: TaskAttempt) -> Line:
+    """Return how many lines an attempt added and removed; nothing where it changed none."""
+    added, removed = attempt.lines
+    return ((f"+{added} ", "good"), (f"{MINUS}{removed}", "bad")) if added or removed else ()
+
+
+class BoardLines(LineSource):
+    """Columns of cards as lines; the cursor is on one card, by `column` and `index`."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        self.board = Board(now, id="pipeline-board")
-        self.head = Static("", id="pipeline-head", markup=False)
-        super().__init__(self.head, self.board, id="pipeline-panes")
+        self.plan: PipelinePlan | None = None
+        self.columns: Sequence[Sequence[Item]] = columns_of(None)
+        self.column = self.index = 0
+        self._now = now
 
-    def chosen_task(self, say: Say) -> PipelineTask | None:
-        """Return the task under the cursor; `say` so where it is a question."""
-        item = self.board.current
-        if isinstance(item, BlockingQuestion):
-            say(f"This is a question; {first_key(command('pipeline.answer'))} answers it.")
-        return item if isinstance(item, PipelineTask) else None
+    @property
+    def shown(self) -> Sequence[int]:
+        """Return the columns that there is room for: all, or the one with the cursor."""
+        return range(len(self.columns)) if self.width >= _LEAST_CELLS else (self.column,)
+
+    @property
+    def cells(self) -> int:
+        """Return how wide a column is."""
+        return max(8, (self.width - BAR_CELLS + GAP_CELLS) // len(self.shown) - GAP_CELLS)
+
+    def total(self) -> int:
+        """Return how many lines the highest column takes."""
+        return max(0, CARD_ROWS * max(len(self.columns[column]) for column in self.shown) - 1)
+
+    def line(self, number: int) -> Line:
+        """Return a line across all columns."""
+        found: list[Span] = [(" " * BAR_CELLS, "")]
+        for column in self.shown:
+            found += [*self._part(column, *divmod(number, CARD_ROWS)), (" " * GAP_CELLS, "")]
+        return tuple(found[:-1])
+
+    def _part(self, column: int, index: int, part: int) -> Line:
+        if self.plan is None or index >= len(self.columns[column]) or part == CARD_ROWS - 1:
+            return ((" " * self.cells, ""),)
+        line = _card(self.plan, self.columns[column][index], self._now())[part]
+        ground: StyleRole = "cursor" if (column, index) == (self.column, self.index) else "own"
+        body = fill(((" ", ""), *crop(line, self.cells - 3)), self.cells - 1, ground)
+        return ("▌", join_roles(ground, COLUMNS[column][1])), *body
+
+
+class BoardCursor:
+    """What the keys move: from card to card in a column."""
+
+    def __init__(self, view: Board) -> None:
+        self._view = view
+
+    def move(self, rows: int) -> None:
+        """Go to another card of the column."""
+        self._view.put(self._view.source.column, self._view.source.index + rows)
+
+    def page(self, pages: int) -> None:
+        """Go on by as many cards as there are in a page."""
+        self.move(pages * max(1, self._view.size.height // CARD_ROWS))
+
+    def to_edge(self, *, is_end: bool) -> None:
+        """Go to the first or the last card of the column."""
+        self._view.put(self._view.source.column, self._view.source.total() if is_end else 0)
+
+    def mark(self, line: int, content: Line) -> Line:
+        """Return a line as it is: the card is marked where it is drawn."""
+        del line
+        return content
+
+    def can_click(self, line: int, /) -> bool:
+        """Tell that no whole line does anything."""
+        del line
+        return False
+
+    def click(self, line: int) -> None:
+        """Do nothing: the board knows the column."""
+
+    def focus_changed(self) -> None:
+        """Do nothing: the card stays marked."""
+
+
+class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
+    """Shows the tasks of a plan in columns, with a cursor on a card."""
+
+    source: BoardLines
+    empty_text = ""
+
+    def __init__(self, now: Callable[[], datetime], **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(BoardLines(now), **options)
+        self.cursor = BoardCursor(self)
+
+    @property
+    def current(self) -> Item | None:
+        """Return what the card under the cursor is of."""
+        items = self.source.columns[self.source.column]
+        return items[self.source.index] if self.source.index < len(items) else None
 
     def show(self, plan: PipelinePlan | None) -> None:
-        """Show the tasks of a plan."""
-        self.board.show(cards_of(plan) if plan is not None else [[] for _ in COLUMNS], self.board.current)
-        self.place()
+        """Show a plan; the cursor stays on its card, or in its place."""
+        source, wanted = self.source, self.current
+        source.plan, source.columns = plan, columns_of(plan)
+        filled = [column for column, items in enumerate(source.columns) if items]
+        places = [
+            (column, index)
+            for column, items in enumerate(source.columns)
+            for index, item in enumerate(items)
+            if wanted is not None and (type(item), item.id) == (type(wanted), wanted.id)
+        ]
+        if places:
+            source.column, source.index = places[0]
+        elif filled:
+            first = next((column for column in (NEEDS_YOU, CODING, CHECKING) if column in filled), filled[0])
+            source.column = source.column if wanted is not None and source.column in filled else first
+        self.put(source.column, source.index)
 
-    def place(self) -> None:
-        """Lay out for the size, with the names of the columns."""
-        self.styles.padding = (int(self.app.size.height >= TALL_ROWS), 1, 0, 1)
-        self.head.display = bool(self.board.current)
-        if self.head.display:
-            self.call_after_refresh(self._draw_head)
-        focused = self.screen.focused
-        if focused is None or not focused.display:
-            self.board.focus()
+    def put(self, column: int, index: int) -> None:
+        """Go to a card of a column, or the nearest one."""
+        self.source.column, self.source.index = column, max(0, min(index, len(self.source.columns[column]) - 1))
+        self.redraw()
+        self.post_message(Table.Marked())
+        if self.size and self.is_running:
+            self.call_after_refresh(self.reveal)
 
-    def _draw_head(self) -> None:
-        source, names, rules = self.board.source, list[Content](), list[Content]()
-        cells = source.cells
-        for (name, role), cards in ((COLUMNS[each], source.columns[each]) for each in source.shown):
-            is_waiting = role == "warn" and bool(cards)
-            style = {"muted": "bold $text", "accent": "bold $accent", "good": "bold $success"}.get(role, "bold $warning")
-            style = style if cards else "$text-muted"
-            count = f"{len(cards)}"
-            names.append(
-                Content.assemble(
-                    (f"  {name}", style),
-                    " " * (cells - len(name) - len(count) - 3),
-                    (f"{count} ", style if is_waiting else "$text-muted"),
-                )
-            )
-            rules.append(Content.styled(("━" if is_waiting else "─") * cells, "$warning" if is_waiting else "$faint"))
-        gap = Content(" " * GAP_CELLS)
-        lead = Content(" " * BAR_CELLS)
-        self.head.update(Content("\n").join([lead + gap.join(names), lead + gap.join(rules)]))
+    def step_column(self, step: int) -> None:
+        """Go to the next column with cards, to the card at the height of the current one; the last leads to the first."""
+        filled = [column for column, items in enumerate(self.source.columns) if items]
+        if filled and self.current is not None:
+            self.put(filled[(filled.index(self.source.column) + step) % len(filled)], self.source.index)
+
+    def reveal(self) -> None:
+        """Bring the card into view."""
+        start, top, height = CARD_ROWS * self.source.index, self.scroll_offset.y, self.size.height
+        if start < top:
+            self.jump(start)
+        elif start + CARD_ROWS > top + height:
+            self.jump(min(start, start + CARD_ROWS - height))
+
+    def on_click(self, event: events.Click) -> None:
+        source, line = self.source, event.y + self.scroll_offset.y
+        place = (event.x - BAR_CELLS) // (source.cells + GAP_CELLS)
+        if self.text_selection is None and 0 <= place < len(source.shown) and source.columns[source.shown[place]]:
+            self.put(source.shown[place], line // CARD_ROWS)
+
+
+def detail_lines(plan: PipelinePlan, item: Item | None, width: int, now: datetime, most: int = 0) -> list[Line]:
+    """Return what is known of a task or a question: all of it, or at most so many lines of each text."""
+    width = max(20, width - 2)
+    if item is None:
+        return []
+    if not isinstance(item, PipelineTask):
+        head: Line = ((f"Question {item.id}", "warn strong"), ("  has to be answered before the plan is done", "muted"))
+        return indent([head, *_wrapped(item.text, width, most)], ((" ", ""),))
+    found = [_head(plan, item, width)]
+    found += [line for each in _facts(item) for line in _wrapped(each, width, 0, "muted")] if not most else []
+    found += _wrapped(item.spec.text, width, most) if item.spec.text.strip() else []
+    found += [()] if most != 1 else []
+    found += [line for each in reversed(item.attempts) for line in _attempt(item, each, width, now, most)]
+    return indent(found, ((" ", ""),))
+
+
+def _head(plan: PipelinePlan, task: PipelineTask, width: int) -> Line:
+    last = task.attempts[-1] if task.attempts else TaskAttempt(0)
+    why = " · ".join(filter(None, (task.state.value, sanitize_line(task.why))))
+    notes = [_paused(task), _waits(plan, task), sanitize_line(last.model)]
+    notes += [f"{tokens_text(last.tokens)} tokens"] if last.tokens else []
+    left: Line = (
+        (f"#{task.id} ", "muted"),
+        (fit(sanitize_line(task.spec.title), max(16, width * 3 // 5)), "strong"),
+        ("  ", ""),
+    )
+    left = (
+        *left,
+        (why, "warn" if task.state is State.FAILED else "muted"),
+        *((f" · {note}", "muted") for note in notes if note),
+    )
+    return row(left, _lines_line(last), width)
+
+
+def _facts(task: PipelineTask) -> list[str]:
+    spec = task.spec
+    after = [f"#{each}" for each in spec.after]
+    named = [("Phase", [spec.phase]), ("Files", spec.files), ("After", after), ("Checks", spec.checks)]
+    named += [("Budget", [spec.budget])]
+    return [f"{name}: {', '.join(values)}" for name, values in named if any(values)]
+
+
+def _attempt(task: PipelineTask, attempt: TaskAttempt, width: int, now: datetime, most: int) -> list[Line]:
+    is_under_way = attempt is task.attempts[-1] and task.state in WORKING
+    sign: Span = (Spinner.sign(now), "accent") if is_under_way else ("✗", "bad") if attempt.stage else ("✓", "good")
+    notes = f"failed at {sanitize_line(attempt.stage)}" if attempt.stage else task.state.value if is_under_way else ""
+    line: list[Span] = [(f"Attempt {attempt.number:<3} ", "muted"), sign, ("  ", "")]
+    for rung, outcome in attempt.checks.items():
+        line += [(f"{sanitize_line(rung)} ", "muted"), _SIGNS.get(outcome, ("○", "muted")), (" ", "")]
+    line.append(("  " + " · ".join(filter(None, (_elapsed_text(task, now, attempt), notes))), "muted"))
+    found = [crop(tuple(line), width)]
+    for finding in attempt.findings:
+        lines = _wrapped(finding, width - 14, min(most, _FINDING_ROWS))
+        found += indent(lines, ((" " * 12, ""), ("! ", "bad")), ((" " * 14, ""),))
+    return found
+
+
+def _wrapped(text: str, width: int, most: int, role: StyleRole = "") -> list[Line]:
+    """Return a text in lines, at most so many (0: all of them)."""
+    if not most:
+        return whole_text(text, width, role)
+    lines = wrap(((sanitize_line(" ".join(text.split())), role),), width)
+    return lines if len(lines) <= most else [*lines[: most - 1], crop((*lines[most - 1], ("…", role)), width)]
 
 
 class PipelineScreen(BesideChat):
@@ -157,15 +390,16 @@ class PipelineScreen(BesideChat):
     ) -> None:
         super().__init__()
         self._plans, self._now, self._open_session, self._folder, self._confirm = plans, now, open_session, folder, confirm
-        self._panes_of_plan = PlanPanes(now)
+        self._board, self._head = Board(now, id="pipeline-board"), Static("", id="pipeline-head", markup=False)
         self._note = Static("", id="pipeline-note", markup=False)
         self._detail, self._verbs = PageView(lambda _: [], id="pipeline-detail"), Verbs()
-        self._edits = TaskEdits(plans, self._say)
+        self._drafts: dict[tuple[str, int], tuple[str, str]] = {}  # wrong texts of tasks, each with what is wrong
         self._chosen = ""
 
     def content(self) -> Iterable[Widget]:
         """Return the note, the tasks, what is known of one, and its actions."""
-        return self._note, self._panes_of_plan, Vertical(self._detail, self._verbs, id="pipeline-about")
+        panes = Vertical(self._head, self._board, id="pipeline-panes")
+        return self._note, panes, Vertical(self._detail, self._verbs, id="pipeline-about")
 
     def on_mount(self) -> None:
         self.end = self._plans.follow_changes(self._load)
@@ -182,8 +416,29 @@ class PipelineScreen(BesideChat):
     def placed(self) -> None:
         """Show what there is room for, and the keys."""
         self._detail.styles.padding = (int(self.app.size.height >= TALL_ROWS), 1, 0, 1)
-        self._panes_of_plan.place()
+        self._place_board()
         self._about()
+
+    def _place_board(self) -> None:
+        self.query_one("#pipeline-panes").styles.padding = (int(self.app.size.height >= TALL_ROWS), 1, 0, 1)
+        self._head.display = self._board.current is not None
+        if self._head.display:
+            self.call_after_refresh(self._draw_head)
+        if self.focused is None or not self.focused.display:
+            self._board.focus()
+
+    def _draw_head(self) -> None:
+        """Name the columns, each with how many cards it has."""
+        source, names, rules = self._board.source, list[Content](), list[Content]()
+        for (name, role), items in ((COLUMNS[column], source.columns[column]) for column in source.shown):
+            is_waiting = role == "warn" and bool(items)
+            style = {"muted": "bold $text", "accent": "bold $accent", "good": "bold $success"}.get(role, "bold $warning")
+            style, count = style if items else "$text-muted", f"{len(items)}"
+            gap = " " * (source.cells - len(name) - len(count) - 3)
+            names.append(Content.assemble((f"  {name}", style), gap, (f"{count} ", style if is_waiting else "$text-muted")))
+            rules.append(Content.styled(("━" if is_waiting else "─") * source.cells, "$warning" if is_waiting else "$faint"))
+        lead, between = Content(" " * BAR_CELLS), Content(" " * GAP_CELLS)
+        self._head.update(Content("\n").join([lead + between.join(names), lead + between.join(rules)]))
 
     def tab_parts(self) -> list[Part]:
         """Return the title."""
@@ -202,7 +457,8 @@ class PipelineScreen(BesideChat):
         plan = self._plan
         is_working = self._plans.is_running or (plan is not None and plan.is_at_work)
         (self._ticker.resume if is_working else self._ticker.pause)()
-        self._panes_of_plan.show(plan)
+        self._board.show(plan)
+        self._place_board()
         text = Content.styled(EMPTY if plan is None else "", "$text-muted")
         if is_planning(self._plans):
             text = Content.styled(PLANNING, "$accent")
@@ -219,15 +475,15 @@ class PipelineScreen(BesideChat):
         self._about()
 
     def _tick(self) -> None:
-        self._panes_of_plan.board.touch(0)
-        item, plan = self._panes_of_plan.board.current, self._plan
+        self._board.touch(0)
+        item, plan = self._board.current, self._plan
         if isinstance(item, PipelineTask) and item.state in WORKING and plan is not None:
             _show_detail(self._detail, plan, item, self._now)
 
     @on(Table.Marked)
     def _about(self) -> None:
         """Show what is known of the current task, and what can be done with it."""
-        plan, item = self._plan, self._panes_of_plan.board.current
+        plan, item = self._plan, self._board.current
         self.query_one("#pipeline-about").set_class(plan is None or item is None, "-empty")
         if plan is None or item is None:
             self.show_keys([command("pipeline.new")])
@@ -245,6 +501,13 @@ class PipelineScreen(BesideChat):
         self.show_keys(
             replace(each, hint="resume plan") if each.id == "pipeline.pause_all" and halted else each for each in keys
         )
+
+    def _chosen_task(self) -> PipelineTask | None:
+        """Return the task under the cursor; say so where it is a question."""
+        item = self._board.current
+        if isinstance(item, BlockingQuestion):
+            self._say(f"This is a question; {first_key(command('pipeline.answer'))} answers it.")
+        return item if isinstance(item, PipelineTask) else None
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
         self.app.notify(sanitize_line(text), severity="error" if is_error else "information", markup=False)
@@ -265,12 +528,12 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_column(self, step: int) -> None:
         """Go to the next column, or the one before."""
-        self._panes_of_plan.board.step_column(step)
-        self._panes_of_plan.place()
+        self._board.step_column(step)
+        self._place_board()
 
     def action_pipeline_open(self) -> None:
         """Open the last session of the task; answer a question."""
-        item = self._panes_of_plan.board.current
+        item = self._board.current
         if item is None:
             return
         if not isinstance(item, PipelineTask):
@@ -292,19 +555,19 @@ class PipelineScreen(BesideChat):
             page = await asyncio.to_thread(_diff_page, task, self._folder)
             _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Task"))
 
-        if (task := self._panes_of_plan.chosen_task(self._say)) is not None:
+        if (task := self._chosen_task()) is not None:
             self._do(show(task))
 
     def action_pipeline_details(self) -> None:
         """Show all that is known of the current task."""
-        plan, item = self._plan, self._panes_of_plan.board.current
+        plan, item = self._plan, self._board.current
         if plan is not None and item is not None:
             page = CallPage([], [], lambda width: detail_lines(plan, item, width, self._now()))
             _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Task"))
 
     def action_pipeline_do(self, what: str) -> None:
         """Do something with the current task."""
-        plan, task = self._plan, self._panes_of_plan.chosen_task(self._say)
+        plan, task = self._plan, self._chosen_task()
         if plan is not None and task is not None:
             action = TaskAction.RESUME if what == TaskAction.PAUSE and task.is_paused else TaskAction(what)
             self._do(self._plans.do(plan.id, task.id, action))
@@ -353,7 +616,7 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_answer(self) -> None:
         """Ask for the answer to the current question, else to the first one that is open."""
-        plan, item = self._plan, self._panes_of_plan.board.current
+        plan, item = self._plan, self._board.current
         if plan is None:
             return
         is_task = item is None or isinstance(item, PipelineTask)
@@ -371,28 +634,20 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_edit(self) -> None:
         """Edit the current task in the user's editor."""
-        plan, task = self._plan, self._panes_of_plan.chosen_task(self._say)
+        plan, task = self._plan, self._chosen_task()
         if plan is None or task is None:
             return
         if task.state in WORKING:
             self._say(f"Task {task.id} is being worked on; pause it to edit it afterwards.", is_error=True)
             return
-        self._do(self._edits.edit(self.app, plan.id, task))
+        self._do(self._edit(plan.id, task))
 
-
-class TaskEdits:
-    """Edits tasks as texts; a wrong one is kept for the next time, with what is wrong in its first line."""
-
-    def __init__(self, plans: WorkspacePipeline, say: Say) -> None:
-        self._plans, self._say = plans, say
-        self._drafts: dict[tuple[str, int], tuple[str, str]] = {}
-
-    async def edit(self, app: App[Any], plan_id: str, task: PipelineTask) -> None:
-        """Change a task as it is written in the user's editor."""
+    async def _edit(self, plan_id: str, task: PipelineTask) -> None:
+        """Change a task in the user's editor; a wrong text is kept for the next time, with what is wrong in its first line."""
         key = plan_id, task.id
         text, note = self._drafts.get(key, (spec_text(task.spec), "Save and close to change the task."))
         before = f"# {note}\n{text}"
-        written = await edit_text(app, before, "task.toml", say=self._say)
+        written = await edit_text(self.app, before, "task.toml", say=self._say)
         if written is None or written == before:
             return
         try:
