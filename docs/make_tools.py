@@ -9,8 +9,8 @@ from lmtui.core.messages import ToolSet
 from lmtui.features.memory.tools import TOLD
 from lmtui.features.pipeline.tools import PIPELINE
 from lmtui.features.web_tools.tools import SEARCH
-from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
+from lmtui.tools.session_tools import REPORT_RESULT
 from lmtui.tools.tool import Tool
 
 PAGE = Path(__file__).with_name("tools.md")

@@ -23,8 +23,8 @@ from lmtui.core.messages import Role
 from lmtui.core.plan_mode import plan_event_words, proposal_lines
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSummary, answer_words, chosen_words
-from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.session import EngineSession
+from lmtui.engine.turn_outcome import ends_for_open_work
 from lmtui.paths import state_dir
 from lmtui.plain_files import open_own
 from lmtui.store.projects import ProjectStore

@@ -34,7 +34,7 @@ from lmtui.core.servers import (
     ServerFound,
     ServerKind,
 )
-from lmtui.engine.model_exam import find_call_form, wake
+from lmtui.engine.review import find_call_form, wake
 from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
 from lmtui.models.embedded.embedded_server import Engine, ModelFile, find_files, is_installed
 from lmtui.models.endpoint import is_reachable

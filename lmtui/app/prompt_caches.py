@@ -16,7 +16,7 @@ from lmtui.core.hosts import root_url
 from lmtui.core.messages import Completion, ModelRequest, Priority, SchemaRequest
 from lmtui.core.sanitize import sanitize_line
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.servers.slot_files import SlotFiles
+from lmtui.models.servers.llama_cpp import SlotFiles
 from lmtui.store.prompt_cache_records import PromptCacheRecord, PromptCacheRecords
 
 LEAST_TOKENS = 1_000  # a shorter prompt is read again in less time than a file takes

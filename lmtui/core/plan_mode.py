@@ -21,8 +21,7 @@ from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
 from lmtui.core.permissions.shell_grammar import SimpleCommand, objection, parse
-from lmtui.core.permissions.shell_programs import NEVER_BROAD
-from lmtui.core.permissions.shell_review import is_interpreter, layers, risks_of
+from lmtui.core.permissions.shell_review import NEVER_BROAD, is_interpreter, layers, risks_of
 from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from lmtui.core.proposals import STEP_RISKS, Proposal, check_proposal

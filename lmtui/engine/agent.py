@@ -46,8 +46,7 @@ from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import ContextBudget
 from lmtui.engine.entries import History
 from lmtui.engine.inbox import Inbox
-from lmtui.engine.loop_detection import LoopDetector
-from lmtui.engine.open_work import OpenWorkTracker, StaleContextTracker, StepTracker, TaskSteps
+from lmtui.engine.loop_detection import LoopDetector, OpenWorkTracker, StaleContextTracker, StepTracker, TaskSteps
 from lmtui.engine.spending import Spending
 from lmtui.engine.tool_call_policy import KnownModel, ModelOverride
 from lmtui.engine.try_mode import SessionWorkspace

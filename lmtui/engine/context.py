@@ -27,8 +27,7 @@ from lmtui.core.model_events import BroughtBack, Compacted, NotesAttached, Pinne
 from lmtui.core.prompt_parts import PromptParts, PromptPartsRead
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.entries import Entries, Entry, in_short, is_bulky
-from lmtui.engine.transcript_summary import TranscriptSummary, truncate_middle
+from lmtui.engine.entries import Entries, Entry, TranscriptSummary, in_short, is_bulky, truncate_middle
 
 FOLDED_CHARS = 600
 _FIRST = 1

@@ -22,10 +22,9 @@ from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.accounting import announce, show_usage, usage_beside
 from lmtui.engine.agent import Agent
 from lmtui.engine.context import Conversation, cut_places, last_said
-from lmtui.engine.entries import Entries, Entry
+from lmtui.engine.entries import Entries, Entry, Shares, TranscriptSummary, digest
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.model_roles import ensure_loaded, for_role, has_model, take_role
-from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
 
 LIMIT_SHARE, TARGET_SHARE = 0.75, 0.5
 FACTS_SHARE, WORDS_SHARE, PLAN_SHARE, ERRORS_SHARE = 0.12, 0.1, 0.06, 0.06  # of the room that a request may fill

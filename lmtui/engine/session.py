@@ -40,13 +40,13 @@ from lmtui.engine.entries import Entry
 from lmtui.engine.file_changes import SessionChanges
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.engine.planning import SessionPlans
-from lmtui.engine.repair import ends_for_open_work, offered_again
 from lmtui.engine.review import RoleRequests
 from lmtui.engine.spending import Spending
 from lmtui.engine.stop_policy import SessionSleep
 from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
 from lmtui.engine.trial import SessionTrial
 from lmtui.engine.try_mode import SessionWorkspace
+from lmtui.engine.turn_outcome import ends_for_open_work, offered_again
 from lmtui.engine.turn_runner import Background, InputQueue, OutsideCalls, TurnRunner
 
 _SET_BY_USER = "you set it"

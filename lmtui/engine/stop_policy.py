@@ -18,9 +18,8 @@ from lmtui.core.task_state import files_in, missing, open_words, shown, without_
 from lmtui.core.times import LocalZone
 from lmtui.engine.agent import Agent
 from lmtui.engine.inbox import UserInput
-from lmtui.engine.loop_detection import Loop
+from lmtui.engine.loop_detection import Loop, OpenWorkTracker
 from lmtui.engine.model_roles import restore_model
-from lmtui.engine.open_work import OpenWorkTracker
 from lmtui.engine.syntax import unparsed
 from lmtui.engine.turn_outcome import reason_of
 

@@ -1,10 +1,15 @@
-"""How a turn ended, told from the model's last words."""
+"""How a turn ended: told from the model's last words, or after a crash by the ends that its log lacks."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
+from lmtui.core import events
+from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import TurnReason
+from lmtui.core.hosts import COMMAND_QUESTIONS
+from lmtui.core.sanitize import sanitize_line
 
 EXIT_CODES = {
     TurnReason.DONE: 0,
@@ -36,3 +41,113 @@ def without_token(text: str) -> str:
 def reason_of(text: str) -> TurnReason:
     """Return done, or blocked where the answer has a line that begins with `BLOCKED:`."""
     return TurnReason.BLOCKED if _BLOCKED.search(text) else TurnReason.DONE
+
+
+UNFINISHED = "unfinished"
+_NOT_RUN = "Not run: lmtui stopped before it was approved."
+CUT_OFF = "lmtui stopped in the middle of this turn"
+_MAX_NAMED_CHARS = 80
+_UNKNOWN = "lmtui stopped while this ran: its effect is unknown. Look before you run it again."
+
+
+def ends_for_open_work(past: Sequence[events.Envelope]) -> list[events.Event]:
+    """Return the missing ends in the order in which they would have come: approvals, then agents from the inside out, turn."""
+    turns: dict[str, events.Envelope] = {}
+    agents: dict[str, AgentStarted] = {}
+    calls: dict[str, events.ToolCallStarted] = {}
+    asks: dict[str, events.ApprovalRequested] = {}
+    for envelope in past:
+        match envelope.event:
+            case events.TurnStarted() as event:
+                turns[event.turn_id] = envelope
+            case events.TurnEnded() as event:
+                turns.pop(event.turn_id, None)
+            case AgentStarted() as event:
+                agents[event.agent] = event
+            case AgentFinished() as event:
+                agents.pop(event.agent, None)
+            case events.ToolCallStarted() as event:
+                calls[event.call_id] = event
+            case events.ToolCallFinished() as event:
+                calls.pop(event.call_id, None)
+            case events.ApprovalRequested() as event:
+                asks[event.approval_id] = event
+            case events.ApprovalResolved() as event:
+                asks.pop(event.approval_id, None)
+            case _:
+                pass
+    waiting = {ask.call_id for ask in asks.values() if ask.tool not in COMMAND_QUESTIONS}  # these run already
+    return [
+        *(
+            events.ApprovalResolved(agent=ask.agent, approval_id=ask.approval_id, outcome=events.Outcome.NO, by="interrupt")
+            for ask in asks.values()
+        ),
+        *_ends_of_agents(
+            agents, [_unfinished(call, _NOT_RUN if call.call_id in waiting else _UNKNOWN) for call in calls.values()]
+        ),
+        *_own_model(past),
+        *(_cut_short(begun, past[-1]) for begun in turns.values()),
+    ]
+
+
+def _own_model(past: Sequence[events.Envelope]) -> list[events.Event]:
+    """Return the model to go back to where the log ends with one that was borrowed for a turn."""
+    changes = [each.event for each in past if isinstance(each.event, events.ModelChanged) and each.event.agent == events.ROOT]
+    mains = [event for event in changes if not event.role]
+    if not mains or not mains[-1].is_for_turn:
+        return []
+    return [
+        next((event for event in reversed(mains) if not event.is_for_turn), events.ModelChanged(model="", url=mains[-1].url))
+    ]
+
+
+def offered_again(past: Sequence[events.Envelope], ends: Sequence[events.Event], *, is_closing: bool = False) -> str:
+    """Return what the user is told about the calls that a crash cut off, empty where there were none.
+
+    With `is_closing` the session ends in order: what runs then is stopped, so that only what waits for an answer is told.
+    """
+    cut = {end.call_id: end for end in ends if isinstance(end, events.ToolCallFinished)}
+    calls = [each.event for each in past if isinstance(each.event, events.ToolCallStarted) and each.event.call_id in cut]
+    ran = [_named(call) for call in calls if cut[call.call_id].result == _UNKNOWN and not is_closing]
+    waited = [_named(call) for call in calls if cut[call.call_id].result == _NOT_RUN]
+    if not (ran or waited):
+        return ""
+    parts = [f"{', '.join(ran)} ran, and what came of it is unknown"] if ran else []
+    parts += [f"{', '.join(waited)} waited for your answer and did not run"] if waited else []
+    way_out = "Nothing runs again by itself: say “go on”, and the agent looks and takes it up."
+    return f"When {'this session was closed' if is_closing else 'lmtui stopped'}, {'; '.join(parts)}. {way_out}"
+
+
+def _named(call: events.ToolCallStarted) -> str:
+    return sanitize_line(f"{call.tool} {call.title}".strip())[:_MAX_NAMED_CHARS]
+
+
+def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[events.ToolCallFinished]) -> list[events.Event]:
+    """Return the ends of calls, and behind those of an open sub-agent its own."""
+    found: list[events.Event] = []
+    for agent in reversed(list(agents)):
+        found += [call for call in calls if call.agent == agent]
+        found.append(AgentFinished(agent=agent, outcome=str(events.TurnReason.INTERRUPTED), summary="lmtui stopped meanwhile"))
+    return [*found, *(call for call in calls if call.agent not in agents)]
+
+
+def _unfinished(call: events.ToolCallStarted, text: str) -> events.ToolCallFinished:
+    return events.ToolCallFinished(
+        agent=call.agent, call_id=call.call_id, tool=call.tool, ok=False, result=text, elapsed_ms=0, summary=UNFINISHED
+    )
+
+
+def _cut_short(begun: events.Envelope, last: events.Envelope) -> events.TurnEnded:
+    """Return the end of a turn; that it took until the last event is the least that is known."""
+    turn = begun.event
+    assert isinstance(turn, events.TurnStarted)
+    reason = events.TurnReason.INTERRUPTED
+    return events.TurnEnded(
+        agent=turn.agent,
+        turn_id=turn.turn_id,
+        reason=reason,
+        status=str(reason),
+        exit_code=EXIT_CODES[reason],
+        elapsed_s=round((last.time - begun.time).total_seconds(), 3),
+        error=CUT_OFF,
+    )

@@ -33,7 +33,7 @@ from lmtui.core.servers import (
 )
 from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
 from lmtui.models.provider_errors import unreachable
-from lmtui.models.servers import llama_cpp, lm_studio, ollama, slot_files
+from lmtui.models.servers import llama_cpp, lm_studio, ollama
 from lmtui.models.servers.server_client import (
     TICK_S,
     LoadRequest,
@@ -248,7 +248,7 @@ async def _with_details(client: ServerClient, found: ServerFound, limit_s: float
     if found.kind == ServerKind.LLAMA_CPP and found.can_load:
         return replace(found, models=await llama_cpp.ask_router(client, found.models, limit_s))
     if found.kind == ServerKind.LLAMA_CPP:
-        return replace(found, saves_prompts=await slot_files.can_save(client, found, limit_s))
+        return replace(found, saves_prompts=await llama_cpp.can_save(client, found, limit_s))
     if found.kind in _WINDOW_PLACES and len(found.models) == 1 and not found.models[0].window_tokens:
         path, inside, key = _WINDOW_PLACES[found.kind]
         value = (await client.get(path, limit_s)).ok

@@ -31,7 +31,7 @@ from lmtui.models.discovery import LOOK_LIMIT_S, look_at, model_of
 from lmtui.models.endpoint import LOCAL_KEY, is_local
 from lmtui.models.provider_errors import RetryPolicy, not_a_server, status_error, unreachable, with_retries
 from lmtui.models.request_encoding import OPTIONAL_FIELDS, RequestWriter
-from lmtui.models.servers.slot_files import SlotFiles
+from lmtui.models.servers.llama_cpp import SlotFiles
 from lmtui.models.stream_accumulator import SseDecoder, StreamAccumulator
 
 if TYPE_CHECKING:

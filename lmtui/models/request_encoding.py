@@ -26,7 +26,7 @@ from lmtui.core.messages import (
     ToolSpec,
 )
 from lmtui.core.permissions.rules import FileEffect, traits_of
-from lmtui.models.parsing.literals import required
+from lmtui.models.parsing.call_shapes import required
 
 OPTIONAL_FIELDS = ("stream_options", "temperature", "top_p", "seed", "repeat_penalty", "max_tokens")
 DONE = "done"

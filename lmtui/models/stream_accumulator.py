@@ -29,8 +29,15 @@ from lmtui.core.messages import (
 )
 from lmtui.models.parsing.answer import AnswerParser
 from lmtui.models.parsing.answer_builder import Called
-from lmtui.models.parsing.call_shapes import ARGUMENT_KEYS, NAME_KEYS, ParsedCall, with_arguments
-from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, read_json
+from lmtui.models.parsing.call_shapes import (
+    ARGUMENT_KEYS,
+    NAME_KEYS,
+    ParsedCall,
+    ToolNames,
+    UnreadableLiteral,
+    read_json,
+    with_arguments,
+)
 from lmtui.models.provider_errors import stream_error
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024

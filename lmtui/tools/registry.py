@@ -19,7 +19,7 @@ from lmtui.core.ports import PreparedCall
 from lmtui.core.subagents import ChildKind
 from lmtui.core.workspace import CommandLimits
 from lmtui.registry import features, load
-from lmtui.tools import delegation, edit_file, file_tools, shell, task_state_tools, todo_tools
+from lmtui.tools import edit_file, file_tools, session_tools, shell
 from lmtui.tools.tool import Call, Told, Tool
 
 ALL_TOOLS: tuple[Tool[Any], ...] = (
@@ -37,26 +37,26 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     shell.ADD,
     shell.COMMIT,
     shell.BRANCH,
-    todo_tools.TODO_ADD,
-    todo_tools.TODO_COMPLETE,
-    todo_tools.TODO_UPDATE,
-    todo_tools.TODO_LIST,
-    todo_tools.PROPOSE_PLAN,
-    todo_tools.PLAN_COMPLETE_STEP,
-    task_state_tools.TASK_STATE_UPDATE,
-    task_state_tools.TASK_RECONCILE,
-    task_state_tools.TASK_STATE_GET,
-    todo_tools.TODO_SET,
-    todo_tools.MANAGE_TASKS,
-    delegation.DELEGATE,
-    delegation.EXPLORE,
-    delegation.DECOMPOSE,
+    session_tools.TODO_ADD,
+    session_tools.TODO_COMPLETE,
+    session_tools.TODO_UPDATE,
+    session_tools.TODO_LIST,
+    session_tools.PROPOSE_PLAN,
+    session_tools.PLAN_COMPLETE_STEP,
+    session_tools.TASK_STATE_UPDATE,
+    session_tools.TASK_RECONCILE,
+    session_tools.TASK_STATE_GET,
+    session_tools.TODO_SET,
+    session_tools.MANAGE_TASKS,
+    session_tools.DELEGATE,
+    session_tools.EXPLORE,
+    session_tools.DECOMPOSE,
     shell.PYTHON,
     file_tools.DATA_VIEW,
     *(load(place) for feature in features() for place in feature.tools),
     file_tools.LOOK,
 )
-_SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
+_SENDERS = (session_tools.DELEGATE, session_tools.EXPLORE, session_tools.DECOMPOSE)
 _EXPLORES = "read glob grep ls git_status git_diff"
 _WORKS = "read write edit glob grep ls shell background todo_add todo_complete todo_update todo_list"
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
@@ -84,7 +84,7 @@ def child_tools(root: str, kind: ChildKind, *, can_send: bool, limits: CommandLi
     names = (_EXPLORES if is_explorer else _WORKS).split()
     senders = _SENDERS if can_send and not is_explorer else ()
     own = [tool for tool in ALL_TOOLS if tool.name in names]
-    return ToolRegistry(root, (*own, *senders, delegation.REPORT_RESULT), limits)
+    return ToolRegistry(root, (*own, *senders, session_tools.REPORT_RESULT), limits)
 
 
 def tools_without_agents(root: str, limits: CommandLimits = CommandLimits()) -> ToolRegistry:

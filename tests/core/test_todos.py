@@ -27,7 +27,7 @@ from lmtui.core.plan import (
     is_run_of,
     programs_of,
 )
-from lmtui.tools.todo_tools import MAX_TEXT_CHARS, MAX_TODOS, TodoArguments, drop_todo, find_todo, put_todo, set_todos
+from lmtui.tools.session_tools import MAX_TEXT_CHARS, MAX_TODOS, TodoArguments, drop_todo, find_todo, put_todo, set_todos
 from tests.sets import for_each
 
 DONE, PENDING, BEGUN = TodoStatus.COMPLETED, TodoStatus.PENDING, TodoStatus.IN_PROGRESS

@@ -27,8 +27,8 @@ from lmtui.core.ports import Snapshot
 from lmtui.core.sanitize import sanitize
 from lmtui.core.workspace import Changes
 from lmtui.engine.context import Conversation
+from lmtui.engine.entries import Shares, TranscriptSummary, digest
 from lmtui.engine.file_changes import parse_hunks, take_back
-from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
 from tests.engine.seen import ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each

@@ -29,8 +29,7 @@ from lmtui.core.ports import Limits
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_fit import LIMIT_SHARE, RoomNeeded, compact, summed_up
-from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short
-from lmtui.engine.transcript_summary import TranscriptSummary
+from lmtui.engine.entries import LONG_ARGUMENT_CHARS, TranscriptSummary, check_copied, in_short
 from lmtui.models.request_encoding import worked_example
 from lmtui.tools.registry import ToolRegistry
 from tests.engine.seen import ending, ran, seen

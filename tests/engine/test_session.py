@@ -30,7 +30,7 @@ from lmtui.core.ports import Limits
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.repair import ends_for_open_work
+from lmtui.engine.turn_outcome import ends_for_open_work
 from lmtui.models.request_encoding import RequestWriter
 from tests.engine.seen import call, ending, question, ran, seen, shell
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer

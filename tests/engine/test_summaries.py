@@ -15,7 +15,7 @@ from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
 from lmtui.engine.context import Conversation
-from lmtui.engine.transcript_summary import Shares, digest
+from lmtui.engine.entries import Shares, digest
 from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each

@@ -17,7 +17,7 @@ from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_fit import RoomNeeded, compact
-from lmtui.engine.transcript_summary import LAST_FILES
+from lmtui.engine.entries import LAST_FILES
 from tests.sets import depth, for_each
 
 TASK = "make it work, and keep the old tests"

@@ -15,8 +15,8 @@ from lmtui.engine.context import system_prompt
 from lmtui.features.skills.values import PROMOTE_TOOL
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.tokens import count_tokens, counter_name
-from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, child_tools
+from lmtui.tools.session_tools import REPORT_RESULT
 from lmtui.tools.tool import Tool
 from tests.sets import encodings, for_each
 

@@ -14,8 +14,7 @@ from functools import lru_cache
 from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.rules import escape_glob, literal_of, matches_glob
 from lmtui.core.permissions.shell_grammar import SimpleCommand, has_tree, outline, parse, unquoted, word_set
-from lmtui.core.permissions.shell_programs import NEVER_BROAD
-from lmtui.core.permissions.shell_review import is_interpreter, layers, risks_of
+from lmtui.core.permissions.shell_review import NEVER_BROAD, is_interpreter, layers, risks_of
 
 _MADE = re.compile(
     r"(?:build|dist|target|out|node_modules|__pycache__|\.(?:pytest|mypy|ruff|parcel-)?_?cache|\.tox|\.nox|htmlcov|\.?coverage"

@@ -12,8 +12,7 @@ from lmtui.core.permissions.command_search import WITH_SUBCOMMANDS, covers
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import MCP, THIS_SESSION, Access, Effect, GrantScope, Rule, escape_glob, exact_rule, traits_of
 from lmtui.core.permissions.shell_grammar import SimpleCommand, parse
-from lmtui.core.permissions.shell_programs import NEVER_BROAD
-from lmtui.core.permissions.shell_review import is_harmless, is_interpreter, layers, risks_of
+from lmtui.core.permissions.shell_review import NEVER_BROAD, is_harmless, is_interpreter, layers, risks_of
 from lmtui.core.sanitize import escape_invisible_line
 
 SCOPE_TEXTS = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}

@@ -15,8 +15,17 @@ from lmtui.core.messages import StreamChunk, ToolCallChunk, ToolCallFormat, Tool
 from lmtui.models.parsing.answer_builder import AnswerBuilder, Called, RepetitionGuard, has_stray_end, identity
 from lmtui.models.parsing.call_block import ParsedEntry
 from lmtui.models.parsing.call_items import CUT
-from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall, calls_in
-from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, parameters, read_json, required
+from lmtui.models.parsing.call_shapes import (
+    NO_SUCH_TOOL,
+    ParsedCall,
+    RejectedCall,
+    ToolNames,
+    UnreadableLiteral,
+    calls_in,
+    parameters,
+    read_json,
+    required,
+)
 from lmtui.models.parsing.scanner import Scanner, State
 
 

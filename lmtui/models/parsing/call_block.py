@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_items import Found, GemmaItem, Item, JsonItem, PythonItem
-from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall
-from lmtui.models.parsing.literals import ToolNames, required
+from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall, ToolNames, required
 from lmtui.models.parsing.text_formats import (
     FENCE,
     FENCE_MAY_COME,

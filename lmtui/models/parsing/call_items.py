@@ -11,22 +11,20 @@ from typing import ClassVar
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_shapes import (
     FIRST_KEYS,
+    MAX_DEPTH,
     NAME_KEYS,
     NO_SUCH_TOOL,
+    LiteralReader,
     ParsedCall,
     RejectedCall,
-    calls_in,
-    meant,
-    with_arguments,
-)
-from lmtui.models.parsing.literals import (
-    MAX_DEPTH,
-    LiteralReader,
     ToolNames,
     UnreadableLiteral,
+    calls_in,
+    meant,
     own_parameter,
     read_json,
     required,
+    with_arguments,
 )
 
 Found = list[ParsedCall | RejectedCall]

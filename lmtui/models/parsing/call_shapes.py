@@ -1,22 +1,304 @@
-"""What a value means as a call: the names that models give to the tool and to its arguments."""
+"""A value in the text of a model, and what it means as a call: the names that models give to the tool and its arguments.
+
+JSON is read with the slips that have one meaning only repaired: raw line breaks and tabs in strings, trailing commas, comments,
+single and typographic quotes, names without quotes, Python's True, False and None, doubled braces, escapes that JSON does not
+know, closing brackets missing at the end, and quotes inside a string that open behind a space, a bracket or `=` and close
+before the string continues.  Nothing else is: a string behind a string, two values for one key, an expression.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.literals import (
-    ToolNames,
-    UnreadableLiteral,
-    has_required,
-    own_parameter,
-    parameters,
-    read_json,
-    required,
-    type_of,
+
+_PREFIXES = ("functions.", "function.", "tools.", "tool.", "default_api.", "functions::")
+_SENT_TO = re.compile(r"\bto=([\w.\-]+)")
+_NUMBERED_NAME = re.compile(r":\d+$")
+
+
+class ToolNames:
+    """Finds tools: own names before aliases; case, `-`, `_` and prefixes such as `functions.` do not matter."""
+
+    def __init__(self, specs: Iterable[ToolSpec]) -> None:
+        specs = tuple(specs)
+        self.specs = tuple(spec for spec in specs if not spec.is_hidden)
+        self._found: dict[str, ToolSpec] = {}
+        self._hidden = {_plain(name): each for each in specs if each.is_hidden for name in (*each.aliases, each.name)}
+        for spec in self.specs:
+            self._found.setdefault(_plain(spec.name), spec)
+        for spec in self.specs:
+            for alias in spec.aliases:
+                self._found.setdefault(_plain(alias), spec)
+
+    def find(self, name: object) -> ToolSpec | None:
+        """Return the tool that a name means, None where there is none."""
+        if not isinstance(name, str) or not 0 < len(name) <= 100:
+            return None
+        sent = _SENT_TO.search(name)
+        name = sent[1] if sent else name.strip().partition("<|")[0]
+        found = self._found.get(_plain(name))
+        if found is not None:
+            return found
+        for prefix in _PREFIXES:
+            name = name.removeprefix(prefix)
+        name = name.removesuffix(".call")
+        return self._found.get(_plain(_NUMBERED_NAME.sub("", name)))
+
+    def hidden(self, name: object, arguments: dict[str, object]) -> ToolSpec | None:
+        """Return the hidden tool of a name where these are its arguments and no others."""
+        spec = self._hidden.get(_plain(name)) if isinstance(name, str) else None
+        if spec is None or not has_required(spec, arguments) or not all(own_parameter(spec, each) for each in arguments):
+            return None
+        return spec
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def parameters(spec: ToolSpec) -> dict[str, dict[str, object]]:
+    """Return a tool's parameters by name, each with its schema."""
+    properties = spec.parameters.get("properties")
+    if not isinstance(properties, dict):
+        return {}
+    return {str(name): schema if isinstance(schema, dict) else {} for name, schema in properties.items()}
+
+
+def required(spec: ToolSpec) -> tuple[str, ...]:
+    """Return the names of the parameters that a call must have."""
+    names = spec.parameters.get("required")
+    return tuple(str(name) for name in names) if isinstance(names, list | tuple) else ()
+
+
+def own_parameter(spec: ToolSpec, name: str) -> str:
+    """Return the own name of a parameter that goes by several, empty where there is none of that name."""
+    if name in parameters(spec) or name in spec.argument_aliases:
+        return name
+    return next((own for own, others in spec.argument_aliases.items() if name in others), "")
+
+
+def has_required(spec: ToolSpec, names: Iterable[str]) -> bool:
+    """Tell whether all that a call must have is among these names, aliases included."""
+    given = {own_parameter(spec, name) for name in names}
+    return all(name in given for name in required(spec))
+
+
+def type_of(spec: ToolSpec, name: str) -> str:
+    """Return the JSON type of a parameter, empty where unknown."""
+    schema = parameters(spec).get(own_parameter(spec, name), {})
+    kind = schema.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
+MAX_DEPTH = 48
+
+_SPACE = re.compile(r"(?:\s|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
+_QUOTES = "\"'“”"
+_STRINGS = {quote: re.compile(rf"{quote}([^{quote}\\]*(?:\\.[^{quote}\\]*)*){quote}", re.DOTALL) for quote in "\"'"}
+_STRINGS |= {quote: re.compile(r"[“”]([^”\\]*(?:\\.[^”\\]*)*)”", re.DOTALL) for quote in "“”"}
+_WITH_QUOTES = re.compile(
+    r'"((?:[^"\\]|\\.'
+    r'|(?<=[\s(=\[{,>:])"(?=[\w./<@#$%*~-])[^"\\\n]{0,200}(?<=\S)"(?=[).;!?>/|&<]|[ \t]+[^\s,:}\]"])'
+    r')*)"(?=\s*[,}\]])',
+    re.DOTALL,
 )
+_NAME = re.compile(r"[A-Za-z_]\w{0,60}(?=\s*:)")
+_DRIVE_PATH = re.compile(r"[A-Za-z]:(?:\\[^\\/:*?\"<>|\r\n]+)+\\?")
+_UNKNOWN_ESCAPE = re.compile(r"\\([A-Za-z0-9])")
+_LETTER_ESCAPE = re.compile(r"\\[bfnrtu]")
+_TRIPLES = {quote * 3: re.compile(rf"{quote * 3}((?:[^\\]|\\.)*?){quote * 3}", re.DOTALL) for quote in "\"'"}
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?(?![\w.])")
+_WORD = re.compile(r"(?:true|false|null|True|False|None)(?!\w)")
+_PLAIN_VALUES: dict[str, object] = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "`": "`"}
+_KEPT = frozenset("dDwWsSB.()[]{}+*?^$|- #&;<>=@%~!")
+_PLAIN = frozenset("\"'\\/")
+
+
+class UnreadableLiteral(ValueError):
+    """The text is not one value with one meaning; `str(error)` says why in a few words."""
+
+
+class LiteralReader:
+    """Reads values out of a text from `at` on.
+
+    Args:
+        text: what to read.
+        at: where to begin.
+        may_close: brackets missing at the end of the text are taken as closed there.
+        is_python: the text is a Python call, so strings in triple quotes are strings.
+    """
+
+    def __init__(self, text: str, at: int = 0, *, may_close: bool = False, is_python: bool = False) -> None:
+        self.text = text
+        self.at = at
+        self._may_close = may_close
+        self._is_python = is_python
+
+    def value(self, depth: int = 0) -> object:
+        """Read one value.
+
+        Raises:
+            Unreadable: there is none here.
+        """
+        if depth > MAX_DEPTH:
+            raise UnreadableLiteral("it is nested too deep")
+        mark = self.peek()
+        if mark == "{":
+            return self._object(depth)
+        if mark == "[":
+            return self._list(depth)
+        if mark and mark in _QUOTES:
+            return self.string()
+        for pattern in (_WORD, _NUMBER):
+            found = pattern.match(self.text, self.at)
+            if found is not None:
+                self.at = found.end()
+                return _PLAIN_VALUES[found[0]] if pattern is _WORD else json.loads(found[0])
+        raise UnreadableLiteral("it ends too early" if not mark else "it holds something that is not a plain value")
+
+    def peek(self) -> str:
+        """Skip white space and return the character that follows, empty at the end."""
+        found = _SPACE.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return self.text[self.at : self.at + 1]
+
+    def string(self) -> str:
+        """Read one string in quotes."""
+        quote = self.text[self.at]
+        pattern = _STRINGS[quote]
+        if self._is_python and self.text.startswith(quote * 3, self.at):
+            pattern = _TRIPLES[quote * 3]
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise UnreadableLiteral("a text in it has no closing quote")
+        start, self.at = self.at, found.end()
+        if self.peek() not in ("", ",", ":", "}", "]", ")"):
+            found = None if self._is_python else _WITH_QUOTES.match(self.text, start)
+            if found is None:
+                raise UnreadableLiteral("a quote inside a text is not escaped")
+            self.at = found.end()
+        return unescaped(found[1])
+
+    def _object(self, depth: int) -> dict[str, object]:
+        self.at += 1
+        if self.peek() == "{":
+            inner = self._object(depth + 1)
+            if self.peek() == "}":
+                self.at += 1
+            return inner
+        found: dict[str, object] = {}
+        while (mark := self.peek()) != "}":
+            if not mark and self._may_close:
+                return found
+            key = self._name(mark)
+            if self.peek() != ":":
+                raise UnreadableLiteral("a name in it has no value")
+            self.at += 1
+            value = self.value(depth + 1)
+            if key in found and found[key] != value:
+                raise UnreadableLiteral(f"it gives {key[:40]} twice")
+            found[key] = value
+            self._comma("}")
+        self.at += 1
+        return found
+
+    def _name(self, mark: str) -> str:
+        """Read the name of a value; the quotes around a word may be missing."""
+        if mark and mark in _QUOTES:
+            return self.string()
+        word = _NAME.match(self.text, self.at)
+        if word is None:
+            raise UnreadableLiteral("it ends too early" if not mark else "a name in it has no quotes")
+        self.at = word.end()
+        return word[0]
+
+    def _list(self, depth: int) -> list[object]:
+        self.at += 1
+        found: list[object] = []
+        while (mark := self.peek()) != "]":
+            if not mark and self._may_close:
+                return found
+            found.append(self.value(depth + 1))
+            self._comma("]")
+        self.at += 1
+        return found
+
+    def _comma(self, closer: str) -> None:
+        mark = self.peek()
+        if mark == ",":
+            self.at += 1
+        elif mark != closer and not (not mark and self._may_close):
+            raise UnreadableLiteral("it ends too early" if not mark else "its commas or brackets do not fit")
+
+
+def unescaped(text: str) -> str:
+    """Return a string's content with its escapes resolved.
+
+    A path that begins with a drive is taken as it is where its backslashes are single; so are escapes that JSON does not know
+    where there is none that it knows.
+
+    Raises:
+        Unreadable: an escape has no plain meaning.
+    """
+    if "\\" not in text:
+        return text
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        pass
+    if _DRIVE_PATH.fullmatch(text):
+        return text
+    if _LETTER_ESCAPE.search(text) is None:
+        text = _UNKNOWN_ESCAPE.sub(r"\\\\\1", text)
+    return _ESCAPE.sub(_escape, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = found[1]
+    if len(code) == 5:
+        return chr(int(code[1:], 16))
+    if code in _SIMPLE:
+        return _SIMPLE[code]
+    if code in _PLAIN:
+        return code
+    if code in _KEPT:
+        return f"\\{code}"
+    raise UnreadableLiteral("it holds an escape that has no meaning")
+
+
+def read_json(text: str, *, may_close: bool = False) -> object:
+    """Return the value of a text: strictly where it is JSON, else with the slips repaired; stray closing brackets are dropped.
+
+    Raises:
+        Unreadable: it has no reading, or two.
+    """
+    try:
+        return json.loads(text, strict=False, object_pairs_hook=_pairs)
+    except UnreadableLiteral:
+        raise
+    except (ValueError, RecursionError):
+        pass
+    reader = LiteralReader(text, may_close=may_close)
+    value = reader.value()
+    if text[reader.at :].strip("}]) \t\r\n;,>"):
+        raise UnreadableLiteral("something follows it")
+    return value
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        for key, value in pairs:
+            if found[key] != value:
+                raise UnreadableLiteral(f"it gives {key[:40]} twice")
+    return found
+
 
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _DECIMAL = re.compile(r"-?\d{1,17}(?:\.\d{1,17})?")

@@ -12,7 +12,7 @@ from lmtui.core.messages import ToolCallChunk
 from lmtui.models.parsing.answer_builder import AnswerBuilder
 from lmtui.models.parsing.call_block import CallBlockParser
 from lmtui.models.parsing.call_items import LineItem
-from lmtui.models.parsing.literals import ToolNames
+from lmtui.models.parsing.call_shapes import ToolNames
 from lmtui.models.parsing.text_formats import (
     HEADER_CHARS,
     Beginning,

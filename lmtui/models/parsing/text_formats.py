@@ -15,8 +15,17 @@ from typing import Literal
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_items import CUT, Found, Item
-from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, RejectedCall, meant, with_arguments
-from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, own_parameter, read_json, type_of
+from lmtui.models.parsing.call_shapes import (
+    NO_SUCH_TOOL,
+    RejectedCall,
+    ToolNames,
+    UnreadableLiteral,
+    meant,
+    own_parameter,
+    read_json,
+    type_of,
+    with_arguments,
+)
 
 
 class TagKind(Enum):

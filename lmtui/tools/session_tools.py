@@ -1,21 +1,24 @@
-"""Todos and plan steps: views of the session's one plan, shown in its panel."""
+"""The tools that work on the session itself: todos, plan steps, the counted state of a task, and sub-agents."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from lmtui.core import subagents, task_state
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import fit_values, read_loose_json
-from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, complete_step, current_step, named, waits_for
-from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.core.permissions.rules import Access
+from lmtui.core.plan import Plan, TaskState, Todo, TodoStatus, check_order, complete_step, current_step, named, waits_for
+from lmtui.core.ports import Sandbox, ToolContext, ToolResult
 from lmtui.core.proposals import FORM, read_proposal
 from lmtui.core.task_state import step_words, todo_lines
-from lmtui.tools.tool import Arguments, EmptyArguments, SessionTool, Told, argument
+from lmtui.tools.tool import Arguments, EmptyArguments, SessionTool, Told, Tool, always, argument
 
 _MOST_TITLE_CHARS = 120
 
@@ -406,3 +409,319 @@ def _check_status(todo: Todo, todos: Sequence[Todo]) -> None:
 def _clip(text: str) -> str:
     text = text.strip()
     return text if len(text) <= MAX_TEXT_CHARS else f"{text[: MAX_TEXT_CHARS - 1]}…"
+
+
+_MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names
+_BEGIN = "no task state yet; task_state_update begins one, for example with a pattern such as docs/*.md"
+
+
+def _split(value: object) -> object:
+    """Return the names that a text lists, a line or a comma each; models send that in place of a list."""
+    if not isinstance(value, str) or value.lstrip().startswith("["):
+        return value
+    return [name for line in value.splitlines() for name in line.split(",") if name.strip()]
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+class TaskUpdateArguments(Arguments):
+    """What changes of a task's state; what is not told to models is taken all the same."""
+
+    objective: str | None = argument(None)
+    pattern: str = argument("", also=("glob", "inventory"), doc="queues files, docs/*.md")
+    remaining_queue: Names | None = argument(None, also=("queue", "remaining"))
+    done: Names = argument((), also=("processed", "completed", "done_items"))
+    next_action: str | None = argument(None, is_told=False)
+    total_count: int | None = argument(None, also=("total",), is_told=False)
+    processed_count: int | None = argument(None, is_told=False)
+    added: Names = argument((), also=("add", "queue_add"), is_told=False)
+    completion_gate: str | None = argument(None, is_told=False)
+    rename_map: dict[str, str] | None = argument(None, also=("renames",), is_told=False)
+    last_error: str | None = argument(None, is_told=False)
+    recovery_instruction: str | None = argument(None, is_told=False)
+
+
+class TaskReconcileArguments(Arguments):
+    """Which files the task is about."""
+
+    pattern: str = argument("", also=("glob", "inventory", "path"), doc="which files, docs/**/*.md")
+
+
+async def _update_state(arguments: TaskUpdateArguments, context: ToolContext) -> ToolResult:
+    given = arguments.model_dump(exclude_unset=True)
+    if not any(value is not None for value in given.values()):
+        raise ToolError("nothing was given", "For example done, or remaining_queue and objective.")
+    pattern = str(given.pop("pattern", "")).strip()
+    state = task_state.change_task(context.plan.task, task_state.TaskChange(**given))
+    if not pattern:
+        return _kept(context, state)
+    found = _Findings(state)
+    _look_at_inventory(found, pattern, sorted(await context.sandbox.glob(pattern, _MOST_FILES)))
+    return _kept(context, found.state, *found.lines)
+
+
+async def _get(_: EmptyArguments, context: ToolContext) -> ToolResult:
+    if context.plan.task is None:
+        raise ToolError(_BEGIN)
+    return ToolResult("\n".join(task_state.task_lines(context.plan.task)) or "nothing is counted", _summary(context.plan.task))
+
+
+def _kept(context: ToolContext, state: TaskState, *told: str) -> ToolResult:
+    """Keep a state and say how it is."""
+    context.set_plan(replace(context.plan, task=state))
+    lines = list(told)
+    if not state.remaining_queue and state.queue_rest:
+        lines.append(
+            f"{state.queue_rest:,} more wait without a name here: call task_reconcile with the pattern to get the next ones."
+        )
+    elif state.is_finished and state.total_count:
+        lines.append("all of it is processed: finish the task")
+    return ToolResult("\n".join((*task_state.task_lines(state), *lines)), _summary(state))
+
+
+def _summary(state: TaskState) -> str:
+    return f"{state.processed_count:,}/{state.total_count:,}" if state.total_count else f"{state.processed_count:,}"
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What a look at the disk found, next to the state that follows from it."""
+
+    state: TaskState
+    lines: list[str] = field(default_factory=list)
+
+    def say(self, names: Sequence[str], text: str) -> None:
+        """Tell of names, if there are any."""
+        if names:
+            self.lines.append(f"{text}: {task_state.shown(names, 10)}")
+
+
+async def _reconcile(arguments: TaskReconcileArguments, context: ToolContext) -> ToolResult:
+    state = context.plan.task
+    pattern = arguments.pattern.strip() or (state.inventory if state else "")
+    if state is None and not pattern:
+        raise ToolError(_BEGIN)
+    found = _Findings(state or TaskState())
+    await _look_at_renames(found, context.sandbox)
+    await _look_at_queue(found, context.sandbox)
+    if pattern:
+        files = sorted(await context.sandbox.glob(pattern, _MOST_FILES))
+        _look_at_inventory(found, pattern, files)
+    if not found.lines:
+        found.lines.append("the disk agrees with the state")
+    return _kept(context, found.state, *found.lines)
+
+
+async def _look_at_renames(found: _Findings, sandbox: Sandbox) -> None:
+    """See which renames hold: the new file is there.  One whose old file still is alone was not done."""
+    renames = found.state.rename_map
+    gone = set(await task_state.missing(sandbox, [path for pair in renames for path in pair]))
+    held = [old for old, new in renames if new not in gone and old in found.state.remaining_queue and old in gone]
+    if held:
+        found.state = task_state.mark_done(found.state, held)
+        found.say(held, "renamed already, so done")
+    undone = [old for old, new in renames if new in gone and old not in gone]
+    if undone:
+        back = [old for old in undone if old in found.state.processed]
+        kept = tuple(pair for pair in found.state.rename_map if pair[0] not in undone)
+        found.state = replace(task_state.put_back(found.state, back), rename_map=kept)
+        found.say(undone, "not renamed after all, back in the queue")
+    found.say([f"{old} → {new}" for old, new in renames if new in gone and old in gone], "neither old nor new is on the disk")
+
+
+async def _look_at_queue(found: _Findings, sandbox: Sandbox) -> None:
+    """See which names of the queue and of what is done are not files; a queue of other things is left alone."""
+    state = found.state
+    renamed = {old for old, _ in state.rename_map}
+    gone = set(await task_state.missing(sandbox, (*state.remaining_queue, *state.processed)))
+    if len(gone) == len(state.remaining_queue) + len(state.processed):
+        return
+    found.say([name for name in state.remaining_queue if name in gone], "in the queue but not on the disk")
+    found.say(
+        [name for name in state.processed if name in gone and name not in renamed], "processed and not on the disk any more"
+    )
+
+
+def _look_at_inventory(found: _Findings, pattern: str, files: Sequence[str]) -> None:
+    """Compare with the files that match: the first time they become the queue, later what is new is told or fills it up."""
+    state = found.state
+    digest = task_state.inventory_hash(files)
+    is_first = not (state.remaining_queue or state.processed_count or state.total_count)
+    known = {*state.remaining_queue, *state.processed, *(path for pair in state.rename_map for path in pair)}
+    fresh = [path for path in files if path not in known]
+    if len(files) >= _MOST_FILES:
+        found.lines.append(f"only the newest {_MOST_FILES:,} files that match are looked at: use patterns that match fewer")
+    if is_first:
+        state = task_state.add_to_queue(state, files)
+        found.lines.append(f"the queue holds the {len(files):,} files that match {pattern}")
+    elif state.queue_rest:
+        state = _filled_up(state, fresh)
+        found.lines.append(f"{len(state.remaining_queue):,} are in the queue by name")
+    elif len(state.processed) == state.processed_count:
+        found.say(fresh, "on the disk, and neither queued nor processed (`added` queues them)")
+    if state.inventory == pattern and state.inventory_hash and digest != state.inventory_hash:
+        found.lines.append(f"the files that match {pattern} changed: {state.inventory_count:,} before, {len(files):,} now")
+    found.state = replace(state, inventory=pattern, inventory_count=len(files), inventory_hash=digest)
+
+
+def _filled_up(state: TaskState, fresh: Sequence[str]) -> TaskState:
+    """Return the state with the next files named in its queue: those that sort behind all it knows by name."""
+    last = max((*state.remaining_queue, *state.processed), default="")
+    names = [path for path in fresh if path > last][: state.queue_rest]
+    filled = task_state.add_to_queue(replace(state, queue_rest=state.queue_rest - len(names)), names)
+    return replace(filled, total_count=state.total_count)
+
+
+TASK_STATE_UPDATE = Tool(
+    name="task_state_update",
+    description="Keep count of work over many files.",
+    arguments=TaskUpdateArguments,
+    run=_update_state,
+    access=lambda arguments: Access.READ if arguments.pattern else Access.NONE,
+    subject=lambda arguments: arguments.pattern,
+    title=lambda arguments: (
+        arguments.objective or task_state.shown(arguments.done, 2) or arguments.next_action or arguments.pattern
+    ),
+    aliases=("update_task_state", "task_update", "task_state_set"),
+)
+TASK_STATE_GET = SessionTool(
+    name="task_state_get",
+    description="Show the task state.",
+    arguments=EmptyArguments,
+    run=_get,
+    aliases=("get_task_state", "task_state", "task_get"),
+    told=Told.NEVER,
+)
+TASK_RECONCILE = Tool(
+    name="task_reconcile",
+    description="Compare the task state with the disk; begins one from a pattern.",
+    arguments=TaskReconcileArguments,
+    run=_reconcile,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.pattern,
+    aliases=("reconcile_task", "reconcile"),
+    told=Told.NEVER,
+)
+
+
+_PLAIN = "general-purpose"  # what models that know it from elsewhere send for a sub-agent without a definition
+_MAX_SUMMARY_CHARS, _MAX_DATA_CHARS, _MAX_ARTIFACTS = 4_000, 20_000, 200
+
+
+class DelegateArguments(Arguments):
+    """One task."""
+
+    objective: str = argument(also=("task", "instructions", "goal", "prompt", "description"), min_length=1, max_length=4_000)
+    deliverable_type: Literal["file", "files", "data", "report"] = argument("report", is_told=False)
+    deliverable_path: str = argument("", also=("file_path", "path"), doc="file to write")
+    deliverable_description: str = argument("", is_told=False)
+    deliverable_format: str = argument("", is_told=False)
+    constraints: list[str] | str | None = argument(None, is_told=False)
+    data_hint: str = argument("", doc="results it needs")
+    agent: str = argument("", is_told=False, also=("subagent_type",))
+
+
+class ExploreArguments(Arguments):
+    """One question."""
+
+    question: str = argument(also=("objective", "goal", "task", "prompt", "query"), min_length=1, max_length=4_000)
+
+
+class DecomposeArguments(Arguments):
+    """Several tasks."""
+
+    manifest: Any = argument(
+        also=("manifest_json", "tasks", "subtasks"), doc="[{task_id, objective, deliverable: {type, path}, depends_on}]"
+    )
+
+
+class ReportArguments(Arguments):
+    """What became of the task."""
+
+    status: Literal["ok", "partial", "blocked", "error"] = argument()
+    summary: str = argument("", also=("text", "result", "message", "answer"))
+    artifacts: list[str] | str | None = argument(None, also=("files", "paths"))
+    data: Any = argument(None)
+    error: str = argument("")
+
+
+async def _delegate(arguments: DelegateArguments, context: ToolContext) -> ToolResult:
+    path = arguments.deliverable_path.strip()
+    kind = "file" if path and arguments.deliverable_type == "report" else arguments.deliverable_type
+    wanted = {
+        "type": kind,
+        "description": arguments.deliverable_description,
+        "paths": [each.strip() for each in path.split(",")] if kind == "files" else [path] if path else [],
+        "format": arguments.deliverable_format,
+    }
+    deliverable = subagents.read_deliverable(wanted)
+    constraints, agent = subagents.read_constraints(arguments.constraints), arguments.agent.strip()
+    brief = subagents.Brief(arguments.objective, subagents.ChildKind.WORK, deliverable, constraints, arguments.data_hint)
+    return await _run((replace(brief, agent="" if agent == _PLAIN else agent),), context)
+
+
+async def _explore(arguments: ExploreArguments, context: ToolContext) -> ToolResult:
+    wanted = subagents.Deliverable("report", "An answer in at most 200 words that names files and lines.")
+    return await _run((subagents.Brief(arguments.question, subagents.ChildKind.EXPLORE, wanted),), context)
+
+
+async def _decompose(arguments: DecomposeArguments, context: ToolContext) -> ToolResult:
+    return await _run(subagents.read_manifest(arguments.manifest), context)
+
+
+async def _run(briefs: tuple[subagents.Brief, ...], context: ToolContext) -> ToolResult:
+    if context.agent.children is None:
+        raise ToolError("sub-agents cannot be used here", "Do it yourself, a step at a time.")
+    results = await context.agent.children(briefs)
+    good = sum(result.status is subagents.ReportStatus.OK for result in results)
+    summary = str(results[0].status) if len(results) == 1 else f"{good} of {len(results)} ok"
+    return ToolResult(subagents.results_text(results), summary, ok=any(result.status.is_usable for result in results))
+
+
+async def _report(arguments: ReportArguments, context: ToolContext) -> ToolResult:
+    if context.agent.report is None:
+        raise ToolError("report_result is for sub-agents", "Tell the user in plain words what you did.")
+    artifacts = [arguments.artifacts] if isinstance(arguments.artifacts, str) else arguments.artifacts or []
+    given_data = "" if arguments.data is None else arguments.data
+    data = given_data if isinstance(given_data, str) else json.dumps(given_data, ensure_ascii=False)
+    given = subagents.Report(
+        subagents.ReportStatus(arguments.status),
+        arguments.summary[:_MAX_SUMMARY_CHARS],
+        tuple(path.strip() for path in artifacts if path.strip())[:_MAX_ARTIFACTS],
+        data[:_MAX_DATA_CHARS],
+        arguments.error[:_MAX_SUMMARY_CHARS],
+    )
+    context.agent.report(given)
+    return ToolResult("reported", str(given.status))
+
+
+DELEGATE = SessionTool(
+    name="delegate",
+    description="Have a sub-agent do one self-contained task.",
+    arguments=DelegateArguments,
+    run=_delegate,
+    title=lambda arguments: arguments.objective,
+    aliases=("task", "spawn_agent"),
+)
+EXPLORE = SessionTool(
+    name="explore",
+    description="Have a sub-agent read and find something out.",
+    arguments=ExploreArguments,
+    run=_explore,
+    title=lambda arguments: arguments.question,
+    aliases=("agent_run",),
+)
+DECOMPOSE = SessionTool(
+    name="decompose",
+    description="Have sub-agents do up to 8 tasks in order.",
+    arguments=DecomposeArguments,
+    run=_decompose,
+)
+REPORT_RESULT = SessionTool(
+    name="report_result",
+    description="Report at the end of your task what came of it.",
+    arguments=ReportArguments,
+    run=_report,
+    title=lambda arguments: arguments.status,
+)
