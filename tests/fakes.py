@@ -90,6 +90,8 @@ def role_problem(messages: Sequence[dict[str, Any]]) -> str:
         if (role == "tool") != bool(waiting) or (role == "tool" and message["tool_call_id"] not in waiting):
             return f"a result without a call, or a call without a result, at {place}"
         waiting = waiting - {message["tool_call_id"]} if role == "tool" else {call["id"] for call in calls}
+        if not calls and role != "tool" and not str(message["content"]).strip():
+            return f"an empty message at {place}"
         if role in ("user", "assistant") and not calls:
             if is_users_turn != (role == "user"):
                 return f"{role} out of turn at {place}"

@@ -184,17 +184,20 @@ class RequestWriter:
         self._parts += [_utf8(_dump(each)) for each in new]
 
 
-_GO_ON = "(go on)"
+_GO_ON, _NO_ANSWER = "(go on)", "(no answer)"
 
 
 def alternating(messages: Sequence[dict[str, object]], last: dict[str, object]) -> list[dict[str, object]]:
     """Return messages as the strictest chat templates take them: user and assistant in turn, and no user right behind a result.
 
-    Two of the user's become one; between others goes a word of the other side.  `last` was sent before and stays as it is.
+    Two of the user's become one; between others goes a word of the other side, and an empty answer becomes one.  `last` was
+    sent before and stays as it is.
     """
     written: list[dict[str, object]] = []
     for message in messages:
         before, role, content = last.get("role"), message["role"], message["content"]
+        if role == "assistant" and not ("tool_calls" in message or str(content).strip()):
+            content = _NO_ANSWER
         if written and role == before == "user":
             content = _joined(written.pop()["content"], content)
         elif role == "user" and before in ("user", "tool"):
