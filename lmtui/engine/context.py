@@ -249,8 +249,8 @@ class Conversation:
         self._has_answers = False
         self.picture = picture
         self._calls = OpenCalls()
-        self._entries = Entries(Entry(Message(Role.SYSTEM, prompt("full"))))
-        self._sent: list[Message] = [self._entries[0].message]
+        self.entries = Entries(Entry(Message(Role.SYSTEM, prompt("full"))))
+        self._sent: list[Message] = [self.entries[0].message]
         self._turns: dict[str, int] = {}
         self._said = 0
         self._is_in_turn = False
@@ -267,46 +267,41 @@ class Conversation:
     def sent_from(self, place: int) -> tuple[Message, ...]:
         return tuple(self._sent[place:])
 
-    @property
-    def entries(self) -> Entries:
-        """Return all messages as they were said; only events change them."""
-        return self._entries
-
     def gist(self, place: int) -> TranscriptSummary:
         """Return what is worth telling of all before a place; what is summed up already is not gone over again."""
         if place >= self.folding.kept_from > self._gist_to:
-            self._gist.take(self._entries.bare(self._gist_to, self.folding.kept_from))
+            self._gist.take(self.entries.bare(self._gist_to, self.folding.kept_from))
             self._gist_to = self.folding.kept_from
         told, begun = (self._gist.copy(), self._gist_to) if place >= self._gist_to else (TranscriptSummary(), 0)
-        told.take(self._entries.bare(begun, place))
+        told.take(self.entries.bare(begun, place))
         return told
 
     @property
     def has_new_pictures(self) -> bool:
         """Tell whether pictures joined the conversation in the last turn."""
-        return self._entries.last_picture >= max(self._turns.values(), default=0)
+        return self.entries.last_picture >= max(self._turns.values(), default=0)
 
     def has_met(self, path: str) -> bool:
         """Tell whether a file was read or written in this conversation, or came with the user's words."""
-        return self._entries.has_met(path)
+        return self.entries.has_met(path)
 
     @property
     def recalled(self) -> tuple[frozenset[str], bool]:
         """Return the notes that are sent with the conversation, and whether they are the index."""
-        entries = self._entries.bare(self.folding.kept_from, len(self._entries))
+        entries = self.entries.bare(self.folding.kept_from, len(self.entries))
         sent = [entry.recalled for entry in entries if entry.recalled is not None]
         return frozenset(note for event in sent for note in event.notes), any(event.is_index for event in sent)
 
     @property
     def last_task(self) -> str:
         """Return what the user said last, without the files that came with it."""
-        last = self._entries.last_task()
+        last = self.entries.last_task()
         return (last.kept or last.message.text) if last else ""
 
     @property
     def has_files(self) -> bool:
         """Tell whether files, or places in them, came with what the user said last."""
-        last = self._entries.last_task()
+        last = self.entries.last_task()
         return bool(last and last.kept)
 
     def apply(self, event: events.Event) -> None:
@@ -356,8 +351,8 @@ class Conversation:
                     self._write_prompt()
                 self.folding.apply(event)
                 if isinstance(event, Pinned):
-                    self._entries.unpack(event.part)
-                if self.folding.sent(self._entries) != before:
+                    self.entries.unpack(event.part)
+                if self.folding.sent(self.entries) != before:
                     self._send_anew(_why(event))
             case ToolSetChanged():
                 self.prompt.tools = event.tools
@@ -377,7 +372,7 @@ class Conversation:
             self._send_anew("the instructions were read")
 
     def _write_prompt(self) -> None:
-        self._entries.use_first(Entry(self.prompt.write()))
+        self.entries.use_first(Entry(self.prompt.write()))
 
     def request(
         self,
@@ -402,12 +397,12 @@ class Conversation:
         )
 
     def _add(self, entry: Entry) -> None:
-        self._entries.add(entry)
-        self._entries.pack(self.folding.kept_from, self.folding.pinned)
+        self.entries.add(entry)
+        self.entries.pack(self.folding.kept_from, self.folding.pinned)
         self._sent.append(self.folding.shown(entry))
 
     def _send_anew(self, why: str) -> None:
-        self._sent = self.folding.sent(self._entries)
+        self._sent = self.folding.sent(self.entries)
         self.revision += 1
         self.change = why
 
@@ -440,7 +435,7 @@ class Conversation:
         """Forget a turn and what came after it; call ids stay used."""
         length = self._turns[turn_id]
         self.folding.rewound(length)
-        self._entries.cut(length, self.folding.kept_from)
+        self.entries.cut(length, self.folding.kept_from)
         if self._gist_to > length:
             self._gist, self._gist_to = TranscriptSummary(), 0
         self._calls.unanswered = {}
@@ -457,8 +452,8 @@ class Conversation:
         self._settle()
         is_begin = isinstance(event, events.TurnStarted)
         if is_begin:
-            self._turns[event.turn_id] = len(self._entries)
-        if self._is_in_turn and self._entries[-1].message.role in (Role.USER, Role.TOOL):
+            self._turns[event.turn_id] = len(self.entries)
+        if self._is_in_turn and self.entries[-1].message.role in (Role.USER, Role.TOOL):
             self._add(Entry(Message(Role.ASSISTANT, INTERRUPTED)))
         self._is_in_turn = is_begin
 

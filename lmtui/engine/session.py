@@ -27,7 +27,7 @@ from lmtui.core.ports import (
 from lmtui.core.programs import Interpreter
 from lmtui.core.sanitize import Redactor, pluralize
 from lmtui.core.servers import BY_HAND, LEARNED
-from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Subscriber, Waiting
+from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Subscriber
 from lmtui.core.verification import GoalChanged, GoalState
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.core.workspace import BackgroundCommands, Changes
@@ -278,12 +278,28 @@ class EngineSession:
         self._background = Background(self._agent, self._journal.emit_from_outside)
         self._runner = TurnRunner(self._agent, self._journal.emit_from_outside, self._after_turn, parts.id)
         self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
+        self.id, emit = parts.id, self._journal.emit_from_outside
+        self.prompts = self.waiting = self._queue
+        self.window_use, self.calls = RequestParts(self._agent, emit), ToolCallControls(self._agent, emit)
+        self.goals, self.budget = SessionGoals(self._agent, emit), self._agent.services.spending
+        self.sleep = SessionSleep(self._agent, self._queue.put)
+        self.plans = SessionPlans(self._agent, emit, self.submit)
+        self.role_requests = RoleRequests(self._agent)
         self.outside_calls = OutsideCalls(self._agent, lambda: f"turn_{self._runner.turns + 1}", parts.redactor)
         self._title = ""
         self.trial = SessionTrial(
             self._workspace, self._journal.emit_from_outside, lambda: self.is_running, self._agent.all_rules
         )
-        self._foreign = 0 if is_ours else len(past)
+        self.changes: Changes | None = None
+        if (states := parts.checkpoints) is not None:
+            self.changes = SessionChanges(
+                states,
+                parts.sandbox,
+                self.history,
+                self._journal.emit,
+                lambda: self.is_running,
+                foreign=0 if is_ours else len(past),
+            )
         self.is_closed = False
         self.before_close: list[Callable[[], Awaitable[None]]] = []
         self.when_closed: list[Callable[[], object]] = []
@@ -341,23 +357,6 @@ class EngineSession:
             self._background.name_session(self.history)
 
     @property
-    def window_use(self) -> RequestParts:
-        return RequestParts(self._agent, self._journal.emit_from_outside)
-
-    @property
-    def calls(self) -> ToolCallControls:
-        return ToolCallControls(self._agent, self._journal.emit_from_outside)
-
-    @property
-    def sleep(self) -> SessionSleep:
-        """Return what the session waits for."""
-        return SessionSleep(self._agent, self._queue.put)
-
-    @property
-    def plans(self) -> SessionPlans:
-        return SessionPlans(self._agent, self._journal.emit_from_outside, self.submit)
-
-    @property
     def followed(self) -> Sequence[str]:
         """Return the names of the skills that the agent follows, in the order in which they came into use."""
         return tuple(dict.fromkeys(each.name for each in self._agent.state.skills.in_use))
@@ -365,27 +364,6 @@ class EngineSession:
     def run_tool(self, tool: str, arguments: str, typed: str) -> None:
         """Have a tool run as the user's own, behind the running turn; the model is not told."""
         self._queue.put(UserInput(arguments, typed=typed, is_command=True, is_told=False, tool=tool))
-
-    @property
-    def prompts(self) -> InputQueue:
-        return self._queue
-
-    @property
-    def budget(self) -> Spending:
-        return self._agent.services.spending
-
-    @property
-    def goals(self) -> SessionGoals:
-        return SessionGoals(self._agent, self._journal.emit_from_outside)
-
-    @property
-    def role_requests(self) -> RoleRequests:
-        """Return the ways to ask the models of roles outside the conversation."""
-        return RoleRequests(self._agent)
-
-    @property
-    def id(self) -> str:
-        return self._parts.id
 
     @property
     def is_running(self) -> bool:
@@ -422,10 +400,6 @@ class EngineSession:
     def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         self._queue.put(UserInput(text, typed, tuple(images), is_steering=self.is_running))
 
-    @property
-    def waiting(self) -> Waiting:
-        return self._queue
-
     def run_agents_in(self, runner: AgentRunner) -> None:
         self._runner.run_agent = self._team.run_agent = runner
 
@@ -456,19 +430,6 @@ class EngineSession:
     def set_model(self, model: str) -> None:
         self.emit(events.ModelChanged(model=model, url=self._parts.provider.url))
         self._background.learn_model(self._parts.provider)
-
-    @property
-    def changes(self) -> Changes | None:
-        if self._parts.checkpoints is None:
-            return None
-        return SessionChanges(
-            self._parts.checkpoints,
-            self._parts.sandbox,
-            self.history,
-            self._journal.emit,
-            lambda: self.is_running,
-            foreign=self._foreign,
-        )
 
     @property
     def rules(self) -> Sequence[Rule]:

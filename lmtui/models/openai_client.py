@@ -142,7 +142,7 @@ class Patience:
     """
 
     def __init__(self, url: str, limit_s: float, *, is_attended: bool) -> None:
-        self._url, self._limit_s, self._is_attended = url, limit_s, is_attended
+        self.url, self._limit_s, self._is_attended = url, limit_s, is_attended
         self._silent_since = self._told_at = time.monotonic()
 
     def heard(self) -> None:
@@ -164,7 +164,7 @@ class Patience:
                 if not self._is_attended:
                     raise ProviderError(
                         Fault.TIMEOUT,
-                        f"{self._url} has not answered for {self._limit_s:g} s",
+                        f"{self.url} has not answered for {self._limit_s:g} s",
                         "Check the server. If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit).",
                     )
                 yield SilenceChunk(self._told_at - self._silent_since)
@@ -205,7 +205,7 @@ class OpenAICompatible:
         context_tokens: int = 0,
         windows: Mapping[str, int] | None = None,
     ) -> None:
-        self._url = base_url(url)
+        self.url = base_url(url)
         self._key = key or LOCAL_KEY
         self._stall_timeout_s = stall_timeout_s
         self._retry = retry or RetryPolicy()
@@ -222,17 +222,13 @@ class OpenAICompatible:
         self.slots = Slots(slots or self._usual_slots(""))
 
     @property
-    def url(self) -> str:
-        return self._url
-
-    @property
     def slot_count(self) -> int:
         """Return how many requests the server works on at once."""
         return self.slots.count
 
     def slot_files(self, model: str) -> SlotFiles:
         """Return the ways to save and restore what the server's slots hold."""
-        return SlotFiles(self._url, self._key, model)
+        return SlotFiles(self.url, self._key, model)
 
     def prefix_digest(self, request: ModelRequest, parts: int = 0) -> tuple[str, int]:
         """Return a digest of the tools and the first `parts` messages of a request (0: all) as sent, and their number."""
@@ -271,7 +267,7 @@ class OpenAICompatible:
                 yield RetryChunk(1, 1, 0.0, f"sent again without {', '.join(sorted(refused))}: {error}")
 
     async def served(self, model: str) -> ServedModel | None:
-        return self.learn(await look_at(self._url, self._key, LOOK_LIMIT_S), model)
+        return self.learn(await look_at(self.url, self._key, LOOK_LIMIT_S), model)
 
     def learn(self, server: ServerFound | None, model: str) -> ServedModel | None:
         """Apply what a server reports, and return what it reports about a model."""
@@ -293,7 +289,7 @@ class OpenAICompatible:
 
     def _usual_slots(self, kind: str) -> int:
         """Return how many requests are sent at once where the server does not tell: one to a local one, which has one GPU."""
-        is_single = kind in (ServerKind.LM_STUDIO, ServerKind.OLLAMA, ServerKind.LLAMA_CPP) or is_local(self._url)
+        is_single = kind in (ServerKind.LM_STUDIO, ServerKind.OLLAMA, ServerKind.LLAMA_CPP) or is_local(self.url)
         return 1 if is_single and kind != ServerKind.VLLM else _MANY_SLOTS
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[array[float]]:
@@ -312,8 +308,8 @@ class OpenAICompatible:
                         if len(data) > _MOST_EMBED_BYTES:
                             break
         except TimeoutError as error:
-            raise ProviderError(Fault.TIMEOUT, f"{self._url} made no vectors within {_EMBED_S:.0f} s") from error
-        return await asyncio.to_thread(read_vectors, self._url, bytes(data), len(texts))
+            raise ProviderError(Fault.TIMEOUT, f"{self.url} made no vectors within {_EMBED_S:.0f} s") from error
+        return await asyncio.to_thread(read_vectors, self.url, bytes(data), len(texts))
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -332,7 +328,7 @@ class OpenAICompatible:
         tools = (*request.tools, *request.hidden)
         assembler = StreamAccumulator(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, tools, form)
         decoder = SseDecoder()
-        patience = Patience(self._url, self._stall_timeout_s, is_attended=request.is_attended)
+        patience = Patience(self.url, self._stall_timeout_s, is_attended=request.is_attended)
         async with contextlib.aclosing(self._chunks(body, request.model, "/chat/completions")) as chunks:
             while not assembler.is_over:
                 reading = asyncio.ensure_future(self._next(chunks, assembler))
@@ -359,7 +355,7 @@ class OpenAICompatible:
         response = await self._open(body, model, path)
         try:
             if "html" in (kind := response.headers.get("content-type", "")):
-                raise not_a_server(self._url, kind, "a web page")
+                raise not_a_server(self.url, kind, "a web page")
             async for chunk in response.aiter_bytes():
                 yield chunk
         finally:
@@ -382,14 +378,14 @@ class OpenAICompatible:
         except openai.APIStatusError as error:
             kind = error.response.headers.get("content-type", "")
             body_text = self._without_key(error.response.text)
-            problem = status_error(self._url, model, error.status_code, body_text, kind)
+            problem = status_error(self.url, model, error.status_code, body_text, kind)
             problem.retry_after_s = _retry_after_s(error.response.headers.get("retry-after"))
             raise problem from error
         except openai.APIConnectionError as error:
-            raise unreachable(self._url, _cause(error)) from error
+            raise unreachable(self.url, _cause(error)) from error
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ProviderError(
-                Fault.REJECTED, f"no request could be sent to {self._url}: {self._without_key(str(error))}"
+                Fault.REJECTED, f"no request could be sent to {self.url}: {self._without_key(str(error))}"
             ) from error
         return stream.response
 
@@ -403,13 +399,13 @@ class OpenAICompatible:
         except TimeoutError as error:
             raise ProviderError(
                 Fault.TIMEOUT,
-                f"{self._url} has said nothing for {self._stall_timeout_s:.0f} s in the middle of an answer",
+                f"{self.url} has said nothing for {self._stall_timeout_s:.0f} s in the middle of an answer",
                 "Look at the server; LLM_TIMEOUT sets this limit.",
             ) from error
         except httpx2.HTTPError as error:
             raise ProviderError(
                 Fault.CUT,
-                f"the connection to {self._url} broke in the middle of an answer",
+                f"the connection to {self.url} broke in the middle of an answer",
                 "The server may have stopped or run out of memory; look at its log.",
             ) from error
 
@@ -424,7 +420,7 @@ class OpenAICompatible:
 
             timeout = httpx2.Timeout(None, connect=10.0, write=60.0)
             self._client = openai.AsyncOpenAI(
-                base_url=self._url,
+                base_url=self.url,
                 api_key=self._key,
                 max_retries=0,
                 timeout=timeout,
@@ -435,7 +431,7 @@ class OpenAICompatible:
                     follow_redirects=False,
                     timeout=timeout,
                     # Certificates take 30 ms of the event loop to load; plain http without a proxy has none to check.
-                    verify=not self._url.startswith("http:") or bool(getproxies()),
+                    verify=not self.url.startswith("http:") or bool(getproxies()),
                 ),
             )
         return self._client
