@@ -21,11 +21,12 @@ _OWN_LIMIT = re.compile(r"max_(?:completion_|new_|output_)?tokens|(?:completion|
 _CODES = re.compile(r'"(?:code|type)"\s*:\s*"([^"]+)"')
 _UNIT = (
     r"(?:context|tokens?\b|window|prompt|n ctx|n positions|inputs?\b(?! should| image)|上下文|(?:输入|最大)长度"
-    r"|(?:model|seq\w*|session|query|current|total) len)"
+    r"|(?:model|seq\w*|session|query|current|total) len|kontext|contesto|контекст|コンテキスト|컨텍스트)"
 )
 _OVER = (
     r"(?:exceed(?!\w* (?:the )?(?:time|deadline|\d+ ?m?s\b))|overflow|too (?:long|large|many|big)|(?:long|larg|great)er than"
-    r"|(?:not|n't) fit|surpass|\bover (?:the )?(?=\d)|超过|超出|超限|[过太]长)"
+    r"|(?:not|n't) fit|surpass|\bover (?:the )?(?=\d)|no room|超过|超出|超限|[过太]长"
+    r"|\bvoll\b|überschr|supera|dépass|превы|超え|초과)"
 )
 _LIMIT = (
     r"(?:(?:more|less|fewer) than|at most|(?:support|allow)s? up to|max|limit|not enough|[<>]=?|only|\[\d+,"
@@ -40,7 +41,7 @@ _OVERFLOW = re.compile(rf"{_UNIT}.{{0,40}}{_OVER}|{_OVER}.{{0,40}}{_UNIT}|{_FULL
 _NEAR_LIMIT = re.compile(
     rf"{_UNIT}.{{0,80}}{_LIMIT}\D{{0,60}}{_TOKENS}|{_LIMIT}\D{{0,60}}{_TOKENS}.{{0,80}}{_UNIT}", re.IGNORECASE
 )
-_WINDOW = re.compile(rf"(?:{_OVER}|{_LIMIT})(?<!too long)(?<!too large)\D{{0,60}}{_TOKENS}", re.IGNORECASE)
+_WINDOW = re.compile(rf"(?:{_OVER}|{_LIMIT})(?<!too long)(?<!too large)(?<!no room)(?<!voll)\D{{0,60}}{_TOKENS}", re.IGNORECASE)
 _PAIR = re.compile(rf"{_TOKENS} ?/ ?{_TOKENS}")
 _NO_MODEL = re.compile(r"model.{0,80}(?:not found|does not exist|not loaded|no such|unknown|invalid)|no models? loaded", re.I)
 _LOADING = re.compile(r"loading|is starting|not ready", re.IGNORECASE)

@@ -100,6 +100,8 @@ def test_a_page_that_takes_no_requests_is_no_model_server_and_of_a_proxys_only_t
     ("Sequence of 5000 is beyond the model's n_positions (4096)", 4096),
     ("Requested context of 9000 tokens is not possible; 4096 available", 4096), ("KV cache is full", 0),
     ("Please reduce the length of the messages.", 0), ("输入的 token 数超出最大长度限制 8192", 8192), ("上下文长度超过限制", 0),
+    ("Das Kontextfenster ist voll: 9000 von 4096 Token", 0), ("El prompt supera el contexto máximo de 4096 tokens", 4096),
+    ("コンテキスト長を超えています (9000 > 4096)", 4096), ("No room left in the context: 9000 tokens needed", 0),
     ("Context length exceeded: 5000/4096", 4096), ("9,000 input tokens are over the 8,192 limit", 8192),
 ])  # fmt: skip
 @for_each(("status", "form"), [

@@ -88,7 +88,9 @@ SAID, ANSWERED = (Message(Role.USER, "words"),), (Message(Role.ASSISTANT, "answe
 EMPTY = (Message(Role.ASSISTANT, "\n"),)
 
 
-@given(st.lists(st.lists(st.sampled_from([SAID, ANSWERED, EMPTY, STEP]), max_size=4), max_size=6), st.sampled_from(ToolCallFormat))
+@given(
+    st.lists(st.lists(st.sampled_from([SAID, ANSWERED, EMPTY, STEP]), max_size=4), max_size=6), st.sampled_from(ToolCallFormat)
+)
 def test_whatever_was_said_strict_templates_take_it_and_what_was_sent_stays(
     turns: list[list[tuple[Message, ...]]], form: ToolCallFormat
 ) -> None:
