@@ -467,17 +467,11 @@ class Toolbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one turn may spend; the units are in the names, 0 means no limit.
-
-    `max_tokens` are those that are read again and written; what a server takes from its cache does not count.  The turn ends
-    after `max_empty_iterations` empty answers in a row.
-    """
+    """What one turn may spend; the units are in the names, 0 means no limit."""
 
     max_iterations: int = 500
-    max_tokens: int = 0
     max_calls_per_message: int = 16
     timeout_s: float = 0.0
-    max_empty_iterations: int = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from lmtui.core.agent_events import Wait, WaitSet, read_wait
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, TurnReason
-from lmtui.core.messages import EXAMPLE_FILES, Completion, FinishReason, Role, Usage
+from lmtui.core.messages import EXAMPLE_FILES, Completion, FinishReason, Role
 from lmtui.core.model_events import LoopSuspected
 from lmtui.core.permissions.rules import Mode, traits_of
 from lmtui.core.sanitize import sanitize_line
@@ -205,13 +205,11 @@ _ENDINGS_USED_UP = {
 }
 
 
-def limit_reached(agent: Agent, usage: Usage) -> str:
-    """Return why no further request may be made in a turn that used so much, empty where one may."""
+def limit_reached(agent: Agent) -> str:
+    """Return why no further request may be made in this turn, empty where one may."""
     limits = agent.services.limits
     if 0 < limits.max_iterations <= agent.state.task_steps.count:
         return f"the limit of {limits.max_iterations} steps was reached"
-    if 0 < limits.max_tokens <= usage.fresh_tokens:
-        return f"the limit of {limits.max_tokens:,} tokens was reached"
     return agent.services.spending.over()
 
 
@@ -282,7 +280,7 @@ _FAILED = (
     "The last call failed, so nothing came of it. "
     "Try another way with a tool now; if there is none, tell the user what did not work."
 )
-_EMPTY = "the model answered with nothing, {count} times in a row; try again or another model"
+_EMPTY = f"the model answered with nothing, {_MOST_EMPTY} times in a row; try again or another model"
 _NO_CALL = (
     "the model tried to call a tool four times, and none of the calls could be read; "
     "try another model, or another form of calls (/calls, `lmtui models --exam NAME`)"
@@ -327,15 +325,11 @@ class StopPolicy:
 
     Args:
         task: what the user asked for.
-        most_empty: so many empty answers in a row end the turn (0: no limit).
         trusts_words: the model is known to call tools; what it says it would do is not a reason to ask again.
         has_files: what the task is about came with it, so that a question can be answered at once.
     """
 
-    def __init__(
-        self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False, has_files: bool = False
-    ) -> None:
-        self._most_empty = most_empty
+    def __init__(self, task: str = "", *, trusts_words: bool = False, has_files: bool = False) -> None:
         self.trusts_words = trusts_words
         self._is_general = _GENERAL.match(task) is not None
         self._asks_work = bool(_ASKS_WORK.search(task)) and not self._is_general
@@ -387,8 +381,7 @@ class StopPolicy:
             is_claim = not self._has_called and self._claims(completion.message.text)
             return Done(_ONLY_WORDS if is_claim else "")
         self._empty += 1
-        is_enough = 0 < self._most_empty <= self._empty
-        return Stop(TurnReason.ERROR, _EMPTY.format(count=self._empty)) if is_enough else Continue(_EMPTY_NUDGE)
+        return Stop(TurnReason.ERROR, _EMPTY) if self._empty >= _MOST_EMPTY else Continue(_EMPTY_NUDGE)
 
     def _doubt(self, text: str, *, has_failed: bool, is_unsure: bool) -> str:
         """Return why an answer may not be the end, empty where it may."""

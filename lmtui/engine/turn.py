@@ -114,13 +114,12 @@ async def _steps(agent: Agent, result: TurnResult) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
     policy = StopPolicy(
         agent.conversation.last_task,
-        most_empty=agent.services.limits.max_empty_iterations,
         trusts_words=not agent.model.known.calling.is_unsure,
         has_files=agent.conversation.has_files,
     )
     plans = PlanModePolicy(agent)
     for iteration in itertools.count(1):
-        if limit := limit_reached(agent, result.usage):
+        if limit := limit_reached(agent):
             result.end(TurnReason.LIMIT, limit)
             return
         tell_what_is_left(agent)
