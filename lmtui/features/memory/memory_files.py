@@ -7,10 +7,9 @@ that add at once lose nothing.  All functions block.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,10 +19,11 @@ from lmtui.core.errors import ConfigError, SessionFileError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
-from lmtui.features.memory.values import MemoryScope, Note, check_note, note_line, parse_note, parse_notes
+from lmtui.features.memory.values import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import NotPlain, read_plain
 from lmtui.store.session_logs import make_workspace_folder
+from lmtui.store.state_files import locked
 
 NAME = "memory.md"
 KIND = "note"
@@ -90,26 +90,6 @@ class MemoryFile:
         except OSError as error:
             raise UsageError(f"could not write {self.path}: {error.strerror}", _CHECK) from error
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from changing the file.
-
-        Raises:
-            UsageError: the lock cannot be made.
-        """
-        name = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:24]
-        try:
-            folder = state_dir() / "locks"
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise UsageError(f"could not write to {state_dir()}: {error.strerror}", _CHECK) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
-
 
 def with_note(text: str, note: Note) -> str:
     """Return a file with a note at its end; the same where it has it already."""
@@ -119,27 +99,17 @@ def with_note(text: str, note: Note) -> str:
     return f"{head}{'' if head.endswith(chr(10)) else chr(10)}{note_line(note)}\n"
 
 
-def without_notes(text: str, is_meant: Callable[[Note], bool], scope: MemoryScope) -> str:
-    """Return a file without the notes that are meant, wherever they are said."""
-    keys = {each.key for each in parse_notes(text, scope) if is_meant(each)}
-    lines = text.splitlines(keepends=True)
-    fenced = _fenced(lines)
-    kept = [
-        line
-        for line, is_code in zip(lines, fenced, strict=True)
-        if is_code or line.lstrip().startswith(("#", "<!--")) or parse_note(line, scope).key not in keys
-    ]
+def edited(text: str, scope: MemoryScope, is_meant: Callable[[Note], bool], new: Note | None = None) -> str:
+    """Return a file without the notes that are meant, wherever they are said; `new` takes the place of the first."""
+    keys = {note.key for note in parse_notes(text, scope) if is_meant(note)}
+    kept: list[str] = []
+    for line, note in lines_with_notes(text, scope):
+        if note is None or note.key not in keys:
+            kept.append(line)
+        elif new is not None:
+            kept.append(f"{note_line(new)}\n")
+            new = None
     return "".join(kept)
-
-
-def _fenced(lines: Sequence[str]) -> list[bool]:
-    """Return of each line whether it is code in a fence, the fence itself included."""
-    found, is_in = [], False
-    for line in lines:
-        is_fence = line.strip().startswith(("```", "~~~"))
-        found.append(is_in or is_fence)
-        is_in = is_in != is_fence
-    return found
 
 
 def today() -> str:
@@ -196,9 +166,9 @@ class MemoryFiles:
         Raises:
             UsageError: see `WorkspaceMemory.forget`.
         """
-        gone = [each for each in self.notes() if is_meant(each) and scope in (None, each.scope)]
-        for each in {note.scope for note in gone}:
-            self._change(each, partial(without_notes, is_meant=is_meant, scope=each))
+        gone = [note for note in self.notes() if is_meant(note) and scope in (None, note.scope)]
+        for changed in {note.scope for note in gone}:
+            self._change(changed, partial(edited, scope=changed, is_meant=is_meant))
         return gone
 
     def replace(self, old: Note, new: Note) -> None:
@@ -212,9 +182,8 @@ class MemoryFiles:
             raise UsageError("this note no longer exists", "Check the list again.")
         if old.scope is not new.scope:
             self._change(new.scope, lambda text: with_note(text, new))
-            self._change(old.scope, lambda text: without_notes(text, lambda each: each.key == old.key, old.scope))
-            return
-        self._change(old.scope, lambda text: _with_line(text, old, new))
+        kept = new if old.scope is new.scope else None
+        self._change(old.scope, lambda text: edited(text, old.scope, lambda note: note.key == old.key, kept))
 
     def begin(self, scope: MemoryScope) -> None:
         """Make a file with nothing but its head, where there is none.
@@ -230,17 +199,24 @@ class MemoryFiles:
 
     def _change(self, scope: MemoryScope, edit: Callable[[str], str]) -> None:
         file = self.file(scope)
-        with file.locked():
-            now = file.read()
-            if now.problem:
-                raise UsageError(now.problem)
-            if scope is MemoryScope.PROJECT and not self._is_trusted(now):
-                raise UsageError(f"{file.path} has notes that you have not trusted", _NO_TRUST)
-            text = edit(now.text)
-            if text != now.text:
-                file.write(text)
-                if scope is MemoryScope.PROJECT:
-                    self._bless(MemoryText(text))
+        name = hashlib.sha256(os.fsencode(file.path)).hexdigest()[:24]
+        try:
+            with locked(state_dir() / "locks" / name):
+                self._change_held(file, edit)
+        except OSError as error:
+            raise UsageError(f"could not write to {state_dir()}: {error.strerror}", _CHECK) from error
+
+    def _change_held(self, file: MemoryFile, edit: Callable[[str], str]) -> None:
+        now = file.read()
+        if now.problem:
+            raise UsageError(now.problem)
+        if file.scope is MemoryScope.PROJECT and not self._is_trusted(now):
+            raise UsageError(f"{file.path} has notes that you have not trusted", _NO_TRUST)
+        text = edit(now.text)
+        if text != now.text:
+            file.write(text)
+            if file.scope is MemoryScope.PROJECT:
+                self._bless(MemoryText(text))
 
     def _is_trusted(self, found: MemoryText) -> bool:
         content = _content(found)
@@ -260,17 +236,3 @@ def _content(found: MemoryText) -> FolderContent:
     items = tuple(TrustItem(KIND, f"{WORKSPACE_FOLDER}/{NAME}", sanitize_line(note.text)) for note in notes)
     marks = "\0".join(note_line(note) for note in notes) + ("\0cut" if found.is_cut else "")
     return FolderContent(items, hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest())
-
-
-def _with_line(text: str, old: Note, new: Note) -> str:
-    """Return a file in which the line of a note is another one; what was said twice is said once."""
-    lines = text.splitlines(keepends=True)
-    found, is_done = [], False
-    for line, is_code in zip(lines, _fenced(lines), strict=True):
-        is_old = not is_code and not line.lstrip().startswith(("#", "<!--")) and parse_note(line, old.scope).key == old.key
-        if not is_old:
-            found.append(line)
-        elif not is_done:
-            found.append(f"{note_line(new)}\n")
-            is_done = True
-    return "".join(found)

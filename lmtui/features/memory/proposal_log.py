@@ -7,13 +7,11 @@ over.  All methods block (disk).
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +19,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core.errors import UsageError
 from lmtui.features.memory.values import MemoryProposal, ProposalKind, note_key
+from lmtui.plain_files import open_own
+from lmtui.store.state_files import locked
 
 FILE, LOCK = "inbox.jsonl", "reading.lock"
 MOST_WAITING = 200
-_PROPOSED, _KEPT, _DISCARDED, _READ = "proposed", "kept", "discarded", "read"
 _ALIKE, _SAME_QUOTE_ALIKE, _WITHIN, _LEAST_WITHIN = 0.7, 0.3, 0.9, 4
 _MOST_SIMILAR, _SIMILAR = 3, 0.25
 _TOKEN = re.compile(r"[^\W_]+(?:['’]t)?|[,.;:!?]")
@@ -126,7 +125,7 @@ class ProposalState:
                 if proposal.id not in self.kept and proposal.id not in self.discarded:
                     self.waiting[proposal.id] = proposal
             case "kept" | "discarded" as done if line["id"] in self.waiting:
-                (self.kept if done == _KEPT else self.discarded)[line["id"]] = self.waiting.pop(line["id"])
+                (self.kept if done == "kept" else self.discarded)[line["id"]] = self.waiting.pop(line["id"])
             case "read":
                 mark = _MARK.validate_python(line["mark"])
                 self.read[mark.session] = mark
@@ -180,17 +179,15 @@ class ProposalLog:
         Raises:
             UsageError: the file cannot be written.
         """
-        with self._open() as fd:
-            state = _parsed(os.pread(fd, os.fstat(fd).st_size, 0))
+        with self._changing() as (state, lines):
             added: dict[str, MemoryProposal] = {}
             for each in found:
                 proposal = replace(each, id=proposal_id(each))
                 if state.is_known(proposal, notes) or len(state.waiting) >= MOST_WAITING:
                     continue
                 added[proposal.id] = state.waiting[proposal.id] = proposal
-            lines = [{"do": _PROPOSED, "proposal": _PROPOSAL.dump_python(each, mode="json")} for each in added.values()]
-            lines += [{"do": _READ, "mark": _MARK.dump_python(mark, mode="json")}] if mark is not None else []
-            _append(fd, lines)
+            lines.extend([{"do": "proposed", "proposal": _PROPOSAL.dump_python(each, mode="json")} for each in added.values()])
+            lines.extend([{"do": "read", "mark": asdict(mark)}] if mark is not None else [])
         return tuple(added.values())
 
     def find(self, proposal_id: str) -> MemoryProposal:
@@ -206,51 +203,34 @@ class ProposalLog:
 
     def decide(self, proposal_id: str, *, is_kept: bool) -> None:
         """Take a proposal out of the inbox for good; one that is gone already stays gone.  Raises `UsageError`."""
-        with self._open() as fd:
-            _append(fd, [{"do": _KEPT if is_kept else _DISCARDED, "id": proposal_id}])
+        with self._changing() as (_, lines):
+            lines.append({"do": "kept" if is_kept else "discarded", "id": proposal_id})
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[bool]:
         """Hold the right to read sessions; False where another process has it."""
-        with _opened(self._folder, LOCK) as fd:
+        with contextlib.ExitStack() as held:
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.enter_context(locked(self._folder / LOCK, waits=False))
             except BlockingIOError:
                 yield False
                 return
             yield True
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[int]:
-        with _opened(self._folder, FILE) as fd:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield fd
-
-
-@contextlib.contextmanager
-def _opened(folder: Path, name: str) -> Iterator[int]:
-    fd = -1
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        yield fd
-    except OSError as error:
-        raise UsageError(
-            f"could not write the memory inbox in {folder}: {error.strerror}", "Check permissions and free disk space."
-        ) from error
-    finally:
-        if fd >= 0:
-            os.close(fd)
-
-
-def _append(fd: int, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Write lines behind what is there, where a crash may have left half a line."""
-    size = os.fstat(fd).st_size
-    gap = "\n" if size and os.pread(fd, 1, size - 1) != b"\n" else ""
-    text = gap + "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
-    data = text.encode("utf-8", "backslashreplace")
-    while data:
-        data = data[os.write(fd, data) :]
+    def _changing(self) -> Iterator[tuple[ProposalState, list[Mapping[str, Any]]]]:  # Any: JSON
+        """Hold the file; the lines that are put into the list are written behind what is there, maybe half a line."""
+        lines: list[Mapping[str, Any]] = []  # Any: JSON
+        try:
+            with locked(self._folder / "inbox.lock"), open(self._file, "a+b", opener=open_own) as file:
+                file.seek(0)
+                data = file.read()
+                yield _parsed(data), lines
+                text = "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
+                file.write((b"\n" if data and not data.endswith(b"\n") else b"") + text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            hint = "Check permissions and free disk space."
+            raise UsageError(f"could not write the memory inbox in {self._folder}: {error.strerror}", hint) from error
 
 
 def _parsed(data: bytes) -> ProposalState:

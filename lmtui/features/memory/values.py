@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -61,18 +61,23 @@ def note_key(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
-def parse_notes(text: str, scope: MemoryScope) -> tuple[Note, ...]:
-    """Return the notes of a memory file: its bullets and plain lines, without headings, comments and fenced code.
-
-    Twice the same counts once.  Lines are cut to `MAX_NOTE_CHARS`.
-    """
-    found: dict[str, Note] = {}
+def lines_with_notes(text: str, scope: MemoryScope) -> Iterator[tuple[str, Note | None]]:
+    """Yield the lines of a memory file, each with its note: None for headings, comments, blank lines and fenced code."""
     is_fenced = False
-    for line in text.splitlines():
+    for line in text.splitlines(keepends=True):
         bare = line.strip()
-        if bare.startswith(("```", "~~~")):
-            is_fenced = not is_fenced
-        elif bare and not is_fenced and not bare.startswith(("#", "<!--")) and (note := parse_note(bare, scope)).key:
+        is_fence = bare.startswith(("```", "~~~"))
+        is_note = bare and not (is_fence or is_fenced or bare.startswith(("#", "<!--")))
+        is_fenced = is_fenced != is_fence
+        note = parse_note(bare, scope) if is_note else None
+        yield line, note if note is not None and note.key else None
+
+
+def parse_notes(text: str, scope: MemoryScope) -> tuple[Note, ...]:
+    """Return the notes of a memory file.  Twice the same counts once.  Lines are cut to `MAX_NOTE_CHARS`."""
+    found: dict[str, Note] = {}
+    for _, note in lines_with_notes(text, scope):
+        if note is not None:
             found.setdefault(note.key, note)
     return tuple(found.values())
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.features.memory.memory_files import MemoryFiles, with_note, without_notes
+from lmtui.features.memory.memory_files import MemoryFiles, edited, with_note
 from lmtui.features.memory.subcommands import review
 from lmtui.features.memory.values import MemoryScope, Note, has_words, parse_notes
 from lmtui.paths import config_dir
@@ -123,7 +123,7 @@ def test_adding_and_forgetting_leaves_every_other_line_as_it_was(lines: list[str
     if is_open:
         return  # what follows an open fence is code
     assert [*parse_notes(text, PROJECT)] == [*parse_notes(more, PROJECT)][:-1]
-    back = without_notes(more, lambda each: each.key == note.key, PROJECT)
+    back = edited(more, PROJECT, lambda each: each.key == note.key)
     assert parse_notes(back, PROJECT) == parse_notes(text, PROJECT)
     assert not text.strip() or back.rstrip("\n") == text.rstrip("\n")
 
