@@ -48,29 +48,16 @@ PLANNER_SYSTEM = (
     "fails until the task is done, or an empty text.\n"
     f"Answer with JSON only: {FORM}"
 )
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-TASKS_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
-        "tasks": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "title": {"type": "string"},
-                    "description": {"type": "string"},
-                    "files": _TEXTS,
-                    "after": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}},
-                    "check": {"type": "string"},
-                },
-                "required": ["title", "description", "files", "after", "check"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["tasks"],
-    "additionalProperties": False,
-}
+
+
+def _schema_of(**properties: object) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+_REFERENCES = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}
+_TASK = _schema_of(title=_TEXT, description=_TEXT, files=_TEXTS, after=_REFERENCES, check=_TEXT)
+TASKS_SCHEMA: Mapping[str, object] = _schema_of(tasks={"type": "array", "items": _TASK})
 
 Ask = Callable[[str, str, Mapping[str, object]], Awaitable[str | None]]
 """Asks a model: system prompt, prompt and JSON schema; returns its answer, None where it did not answer."""

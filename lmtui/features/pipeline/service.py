@@ -259,17 +259,14 @@ class PipelineService(WorkspaceFeature):
             await self.begin(found.path)
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
-        await self._change(
-            (await self.files.find(plan)).id, lambda now: [*after_action(now, task_id, action), replace(now, problem="")]
-        )
+        await self._change(plan, lambda now: [*after_action(now, task_id, action), replace(now, problem="")])
 
     async def retry_failed(self, plan: str) -> PipelinePlan:
         """Make all failed tasks of a plan ready again, without their attempts."""
-        return await self._change((await self.files.find(plan)).id, lambda now: [*retried(now), replace(now, problem="")])
+        return await self._change(plan, lambda now: [*retried(now), replace(now, problem="")])
 
     async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
-        found = await self.files.find(plan)
-        return await self._change(found.id, lambda now: [added_task(now, spec), replace(now, is_done=False, problem="")])
+        return await self._change(plan, lambda now: [added_task(now, spec), replace(now, is_done=False, problem="")])
 
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
 
@@ -282,7 +279,7 @@ class PipelineService(WorkspaceFeature):
                 raise UsageError(f"the task was not changed: {problem}")
             return [changed]
 
-        await self._change((await self.files.find(plan)).id, change)
+        await self._change(plan, change)
 
     async def answer(self, plan: str, number: int, text: str) -> None:
 
@@ -293,7 +290,7 @@ class PipelineService(WorkspaceFeature):
             asked = [replace(each, answer=text.strip()) if at == number else each for at, each in enumerate(now.questions, 1)]
             return [replace(now, questions=tuple(asked))]
 
-        await self._change((await self.files.find(plan)).id, change)
+        await self._change(plan, change)
 
     async def gate(self, plan: str) -> tuple[PipelinePlan, list[str]]:
         """Return why a plan is not done, empty where it is; its checks run."""
@@ -303,12 +300,13 @@ class PipelineService(WorkspaceFeature):
         await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
         return runner.plan, reasons
 
-    async def _change(self, plan: str, change: Change) -> PipelinePlan:
-        if self._runner is not None and self._runner.plan.id == plan:
+    async def _change(self, wanted: str, change: Change) -> PipelinePlan:
+        plan_id = (await self.files.find(wanted)).id
+        if self._runner is not None and self._runner.plan.id == plan_id:
             await self._runner.change(change)
             self._runner.wake()
             return self._runner.plan
-        changed = await asyncio.to_thread(self._file.change, plan, change)
+        changed = await asyncio.to_thread(self._file.change, plan_id, change)
         self._show(changed)
         return changed
 

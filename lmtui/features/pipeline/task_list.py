@@ -23,9 +23,10 @@ import posixpath
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
+import tomlkit
 from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core.budgets import whole_budget
@@ -358,17 +359,11 @@ def commands_in(value: str) -> list[str]:
 
 def spec_text(spec: TaskSpec) -> str:
     """Return the text of a task."""
-    body = "\n".join(_quoted(line)[1:-1] for line in spec.text.split("\n"))
-    return (
-        f"title = {_quoted(spec.title)}\n"
-        f'text = """\n{body}"""\n'
-        f"files = {_listed(spec.files)}\n"
-        f"after = {_listed(spec.after)}\n"
-        f"checks = {_listed(spec.checks)}\n"
-        f"phase = {_quoted(spec.phase)}\n"
-        f"max_steps = {spec.max_steps}  # of an attempt; 0: no limit\n"
-        f"max_tokens = {spec.max_tokens}\n"
-    )
+    document = tomlkit.document()
+    for name, value in asdict(spec).items():
+        written = value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        document[name] = tomlkit.string(written, multiline=True) if name == "text" else written
+    return tomlkit.dumps(document)
 
 
 def read_spec(text: str, spec: TaskSpec) -> TaskSpec:
@@ -393,13 +388,3 @@ def read_spec(text: str, spec: TaskSpec) -> TaskSpec:
     if min(spec.max_steps, spec.max_tokens) < 0:
         raise UsageError("max_steps and max_tokens have to be 0 or more")
     return spec
-
-
-def _quoted(text: str) -> str:
-    """Return a text as a string of TOML, which takes JSON's escapes."""
-    clean = text.encode("utf-8", "replace").decode("utf-8")
-    return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _listed(values: Iterable[str | int]) -> str:
-    return f"[{', '.join(_quoted(each) if isinstance(each, str) else str(each) for each in values)}]"
