@@ -61,7 +61,7 @@ async def reach_ready(server: RunningServer) -> None:
             await asyncio.sleep(0)
             await server.settle()
     if server.state is not ServerState.READY:
-        sys.exit(f"{server.state}: {server.trouble.problem}")
+        sys.exit(f"{server.state}: {server.problem}")
 
 
 async def keep_logging_in(server: RunningServer) -> None:

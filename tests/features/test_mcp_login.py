@@ -78,7 +78,7 @@ async def test_the_browser_opens_only_after_a_yes_and_the_tokens_are_kept_for_th
 ) -> None:
     assert await client.start() is ServerState.LOGIN
     assert client.visited == []
-    assert client.server.trouble.problem.startswith(f"{behind.url}/authorize?")
+    assert client.server.problem.startswith(f"{behind.url}/authorize?")
     with pytest.raises(McpError, match="does not run") as caught:
         await client.server.call("whoami", {}, lambda _: None, ask_nobody)
     assert "lmtui mcp login paper" in caught.value.hint
@@ -103,7 +103,7 @@ async def test_a_key_in_the_headers_needs_no_login_and_a_wrong_one_is_a_failure_
     await found.server.close()
     found = Client(tmp_path, behind.url, "wrong")
     assert await found.start() is ServerState.FAILED
-    assert found.server.trouble.problem
+    assert found.server.problem
     await found.server.close()
 
 

@@ -50,7 +50,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
         servers.append(server)
         server.begin()
         await server.settle()
-        assert server.state is ServerState.READY, (server.trouble.problem, server.memory.log.path.read_text())
+        assert server.state is ServerState.READY, (server.problem, server.memory.log.path.read_text())
         return server
 
     yield start_one
@@ -75,13 +75,13 @@ async def test_server_everything(start: Start) -> None:
     said: list[str] = []
     assert (await server.call("trigger-long-running-operation", {"duration": 1, "steps": 2}, said.append, ask_nobody)).ok
     assert [line.split()[0] for line in said] == ["1", "2"]
-    prompts = {prompt.own_name: prompt for prompt in server.info.prompts}
+    prompts = {prompt.own_name: prompt for prompt in server.prompts}
     assert prompts["args-prompt"].name == "mcp__real__args-prompt"
     assert ("city", True) in prompts["args-prompt"].arguments
     assert "Berlin" in (await server.get_prompt("args-prompt", {"city": "Berlin"}, ask_nobody)).text
-    uri = next(each.uri for each in server.info.resources if not each.is_template)
+    uri = next(each.uri for each in server.resources if not each.is_template)
     assert (await server.read_resource(uri, ask_nobody)).text
-    assert any(each.is_template for each in server.info.resources)
+    assert any(each.is_template for each in server.resources)
     with pytest.raises(McpError):
         await server.read_resource("nothing://here", ask_nobody)
     asked: list[Form] = []

@@ -46,12 +46,7 @@ _Contents = types.TextResourceContents | types.BlobResourceContents
 
 def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
     """Return a result; what the server calls an error is one."""
-    texts: list[str] = []
-    images: list[Image] = []
-    for block in found.content:
-        text, image = _block(tool, block, len(images))
-        texts.append(text)
-        images += [image] if image is not None else []
+    texts, images = _parts(tool, [("", block) for block in found.content])
     text = "\n".join(texts)
     structured = _structured(found, text)
     text = sanitize("\n".join(filter(None, (text, structured)))) or _NOTHING
@@ -72,21 +67,24 @@ def as_resource(name: str, found: types.ReadResourceResult) -> ToolResult:
 
 
 def _joined(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents]]) -> ToolResult:
-    texts: list[str] = []
-    images: list[Image] = []
-    for who, part in parts[:_MOST_BLOCKS]:
-        if isinstance(part, types.TextResourceContents | types.BlobResourceContents):
-            text, image = _resource(name, part, len(images))
-        else:
-            text, image = _block(name, part, len(images))
-        texts.append(f"{who}{text}")
-        images += [image] if image is not None else []
+    texts, images = _parts(name, parts[:_MOST_BLOCKS])
     if len(parts) > _MOST_BLOCKS:
         texts.append(f"[left out: {len(parts) - _MOST_BLOCKS:,} more parts]")
     text = "\n".join(texts)
     left = len(text) - _MOST_CHARS
     text = sanitize(text[:_MOST_CHARS]) + (f"\n[left out: {left:,} more characters]" if left > 0 else "")
     return ToolResult(text or _EMPTY, sanitize_line(text[:80]), images=tuple(images))
+
+
+def _parts(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents]]) -> tuple[list[str], list[Image]]:
+    """Return parts in words, each behind who says it, and the pictures that can be shown."""
+    texts: list[str] = []
+    images: list[Image] = []
+    for who, part in parts:
+        text, image = _block(name, part, len(images))
+        texts.append(f"{who}{text}")
+        images += [image] if image is not None else []
+    return texts, images
 
 
 def _structured(found: types.CallToolResult, text: str) -> str:
@@ -104,7 +102,7 @@ def _structured(found: types.CallToolResult, text: str) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def _block(tool: str, block: types.ContentBlock, shown: int) -> tuple[str, Image | None]:
+def _block(tool: str, block: types.ContentBlock | _Contents, shown: int) -> tuple[str, Image | None]:
     """Return a block in words, and its picture where it is one that can be shown."""
     if isinstance(block, types.TextContent):
         return block.text, None
@@ -115,7 +113,9 @@ def _block(tool: str, block: types.ContentBlock, shown: int) -> tuple[str, Image
     if isinstance(block, types.ResourceLink):
         about = f": {block.description}" if block.description else ""
         return f"[resource {block.uri} ({block.name}){about}]", None
-    return _resource(tool, block.resource, shown, is_named=True)
+    if isinstance(block, types.EmbeddedResource):
+        return _resource(tool, block.resource, shown, is_named=True)
+    return _resource(tool, block, shown)
 
 
 def _resource(tool: str, resource: _Contents, shown: int, *, is_named: bool = False) -> tuple[str, Image | None]:
@@ -204,13 +204,12 @@ async def _client(
         _log.debug("%s asked the user, request %s", entry.name, context.request_id)
         return await _elicited(entry.name, params, hooks)
 
+    auth = await login_of(address, hooks.visit) if address.token_file else None
     if address.process is not None:
         transport = _over_pipes(address.process, hooks)
     elif address.kind == "sse":
-        auth = await login_of(address, hooks.visit) if address.token_file else None
         transport = sse_client(address.url, headers=dict(address.headers), timeout=_HTTP_S, auth=auth)
     else:
-        auth = await login_of(address, hooks.visit) if address.token_file else None
         timeout = httpx2.Timeout(_HTTP_S, read=entry.timeout_s)
         client = httpx2.AsyncClient(headers=dict(address.headers), timeout=timeout, auth=auth)
         http = await parts.enter_async_context(client)

@@ -10,7 +10,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -102,37 +102,29 @@ _NAME_CHARS = 40
 _MOST_NAMES = 20
 
 
-@dataclass(eq=False, slots=True)
-class _Call:
-    """A call that is under way: who is asked, and what was asked and answered so far."""
-
-    ask: Ask
-    notes: list[str] = field(default_factory=list)
-
-
 class Questions:
     """The calls of one server that are under way, and what is asked during each."""
 
     def __init__(self) -> None:
-        self._open: list[_Call] = []
+        self._open: dict[object, tuple[Ask, list[str]]] = {}
 
     @contextlib.contextmanager
     def during(self, ask: Ask) -> Iterator[list[str]]:
         """Put what is asked until the block ends before `ask`; the list then says what was asked and answered."""
-        call = _Call(ask)
-        self._open.append(call)
+        call, notes = object(), list[str]()
+        self._open[call] = ask, notes
         try:
-            yield call.notes
+            yield notes
         finally:
-            self._open.remove(call)
+            del self._open[call]
 
     async def ask(self, form: Form) -> Mapping[str, object] | None:
         """Put a form before who made the call that is under way; None declines it."""
         if not self._open:
             return None
-        call = self._open[-1]
-        found = await call.ask(form)
-        call.notes.append(form_words(form, found, is_alone=call.ask is ask_nobody))
+        ask, notes = next(reversed(self._open.values()))
+        found = await ask(form)
+        notes.append(form_words(form, found, is_alone=ask is ask_nobody))
         return found
 
 
@@ -203,78 +195,34 @@ _SHORT_LIFE_S = 10.0
 _OFFERS_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a server does not run, and what helps."""
-
-    problem: str = ""
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldTools:
-    """Tools that are others than were accepted, and how they differ."""
-
-    tools: tuple[RawTool, ...] = ()
-    changes: tuple[ToolChange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    """What a server said last of itself and listed next to its tools; `has_resources`: it answers for some, listed or not."""
-
-    version: str = ""
-    prompts: tuple[McpPrompt, ...] = ()
-    resources: tuple[Resource, ...] = ()
-    has_resources: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Retry:
-    """How often a server failed in a row, and when it may be started again, on the monotonic clock."""
-
-    failures: int = 0
-    not_before: float = 0.0
-
-
-@dataclass(slots=True)
-class _Reports:
-    """What the connection reported since it was looked at last; `wake` is set with each."""
-
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
-    is_gone: bool = False
-    has_tools: bool = False
-    has_offers: bool = False
-
-
-@dataclass(slots=True)
-class _Login:
-    """Where the user has to log in, whether they agreed, and the limit of the start that a login ends."""
-
-    url: str = ""
-    is_allowed: asyncio.Event = field(default_factory=asyncio.Event)
-    start_limit: asyncio.Timeout | None = None
-
-
 class RunningServer:
-    """A server that may run: its state, its tools, and calls to them; `held` are tools that wait for the user."""
+    """A server that may run: its state, its tools, and calls to them.
+
+    `problem` is why it does not run, and `hint` what helps.  `held` are tools that wait for the user, as they are others than
+    were accepted, and `changes` how they differ.  `version` is what it said last of itself; `has_resources`: it answers for
+    some, listed or not.
+    """
 
     def __init__(self, memory: Memory, around: ServerEnvironment) -> None:
-        self.memory = memory
+        self.memory, self._around = memory, around
         self.state = ServerState.ENDED
-        self.trouble = Trouble()
-        self.place = ""
+        self.problem = self.hint = self.place = self.version = ""
         memory.log.redactor = Redactor(secrets_of(memory.written, around.environ))
         self.tools: tuple[RawTool, ...] = memory.known.tools
-        self._around = around
+        self.held: tuple[RawTool, ...] = ()
+        self.changes: tuple[ToolChange, ...] = ()
+        self.prompts: tuple[McpPrompt, ...] = ()
+        self.resources: tuple[Resource, ...] = ()
+        self.has_resources = memory.known.has_resources
         self._task: asyncio.Task[None] | None = None
         self._connection: SdkConnection | None = None
         self._settled = asyncio.Event()
-        self.info = ServerInfo(has_resources=memory.known.has_resources)
-        self.held = HeldTools()
-        self._reports = _Reports()
-        self._retry = _Retry()
-        self._login = _Login()
+        self._reports: set[str] = set()  # what the connection said since it was looked at last: other tools, other offers
+        self._wake, self._is_gone = asyncio.Event(), False
+        self._failures, self._not_before_s = 0, 0.0  # in a row; on the monotonic clock
+        self._login_url = ""
+        self._may_log_in = asyncio.Event()
+        self._start_limit: asyncio.Timeout | None = None  # of the start that a login ends
         self._questions = Questions()
 
     @property
@@ -290,15 +238,18 @@ class RunningServer:
     def begin(self) -> None:
         """Start it, unless it runs."""
         if self._task is None or self._task.done():
-            self._reports.is_gone = False
-            self._settled.clear()
-            self._reports.wake.clear()
+            self._renew()
             self._set(ServerState.STARTING)
             self._run(self._live())
 
     def rest(self, state: ServerState) -> None:
         """Say why it does not run."""
         self._set(state)
+
+    def _renew(self) -> None:
+        self._is_gone, self._reports = False, set()
+        self._settled.clear()
+        self._wake.clear()
 
     async def settle(self) -> None:
         """Wait until it is ready or is not going to be."""
@@ -339,20 +290,19 @@ class RunningServer:
     def accept_tools(self) -> None:
         """Take the tools as they are now."""
         if self.state is ServerState.CHANGED:
-            self._keep(self.held.tools)
+            self._keep(self.held)
             self._set(ServerState.READY)
 
     def forget_tools(self) -> None:
         """Know no tools of it any more: what it offers next is taken as met for the first time."""
-        self.tools, self.held = self.memory.known.tools, HeldTools()
+        self.tools, self.held, self.changes = self.memory.known.tools, (), ()
 
     def log_in(self) -> None:
         """Let the user log in in their browser; it continues when they have."""
         if self.state is ServerState.LOGIN and self._task is not None and not self._task.done():
-            self._login.is_allowed.set()  # a call waits for it
+            self._may_log_in.set()  # a call waits for it
         elif self.state is ServerState.LOGIN:
-            self._reports.is_gone = False
-            self._settled.clear()
+            self._renew()
             self._run(self._log_in())
 
     async def close(self, state: ServerState = ServerState.ENDED) -> None:
@@ -361,7 +311,7 @@ class RunningServer:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})  # how it ended is said by `_note_end`; a cancel of this passes on
-        self._retry = _Retry()
+        self._failures, self._not_before_s = 0, 0.0
         self._set(state)
 
     def _run(self, life: Coroutine[object, object, None]) -> None:
@@ -376,13 +326,11 @@ class RunningServer:
 
     async def _connected(self) -> SdkConnection:
         if self._connection is None:
-            if self._reports.is_gone and self._task is not None:
+            if self._is_gone and self._task is not None:
                 await asyncio.wait({self._task})  # what is left of the last one ends first
-            wait_s = self._retry.not_before - self._around.monotonic()
+            wait_s = self._not_before_s - self._around.monotonic()
             if wait_s > 0 and (self._task is None or self._task.done()):
-                raise McpError(
-                    f"{self.entry.name}: {self.trouble.problem}; it is tried again in {wait_s:.0f} s", self.trouble.hint
-                )
+                raise McpError(f"{self.entry.name}: {self.problem}; it is tried again in {wait_s:.0f} s", self.hint)
             self.begin()
             await self.settle()
         if self.state is ServerState.CHANGED:
@@ -390,28 +338,28 @@ class RunningServer:
                 f"the tools of {self.entry.name} changed, so they are held back", "The user has to look at them: /mcp."
             )
         if self._connection is None:
-            raise McpError(f"{self.entry.name} does not run: {self.trouble.problem or self.state}", self.trouble.hint)
+            raise McpError(f"{self.entry.name} does not run: {self.problem or self.state}", self.hint)
         return self._connection
 
     async def _live(self) -> None:
         began = self._around.monotonic()
         try:
             async with asyncio.timeout(self.entry.start_timeout_s) as limit, contextlib.AsyncExitStack() as parts:
-                self._login.start_limit, self._login.url = limit, ""
+                self._start_limit, self._login_url = limit, ""
                 connection = await self._open(parts)
                 await self._take_tools(connection)
                 limit.reschedule(None)
-                self._login.start_limit = None
+                self._start_limit = None
                 began = self._around.monotonic()
-                self.info, self._connection = replace(self.info, version=connection.version), connection
-                self.trouble = Trouble()
-                self._set(ServerState.CHANGED if self.held.tools else ServerState.READY)
+                self.version, self._connection = connection.version, connection
+                self.problem = self.hint = ""
+                self._set(ServerState.CHANGED if self.held else ServerState.READY)
                 await self._take_offers(connection)
                 self._settled.set()
                 await self._watch(connection)
             self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
         except TimeoutError:
-            if self._login.url:
+            if self._login_url:
                 self._need_login()
             else:
                 why = f"it was not ready within {self.entry.start_timeout_s:g} s"
@@ -426,18 +374,18 @@ class RunningServer:
 
     async def _open(self, parts: contextlib.AsyncExitStack) -> SdkConnection:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
-        place = await address_of(self.entry, self.memory, self._around, parts)
-        self.place = place.words
+        address = await address_of(self.entry, self.memory, self._around, parts)
+        self.place = address.place
         hooks = ConnectionHooks(
-            (place.root,),
+            (address.root,),
             self._note_gone,
-            self._note_tools,
-            self._note_offers,
+            lambda: self._note("tools"),
+            lambda: self._note("offers"),
             self._questions.ask,
             self._visit,
             self.memory.log.redactor,
         )
-        connection: SdkConnection = await parts.enter_async_context(sdk.connect(self.entry, place.address, hooks))
+        connection: SdkConnection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
         return connection
 
     async def _take_tools(self, connection: SdkConnection) -> None:
@@ -446,10 +394,10 @@ class RunningServer:
         if self.memory.accepts(found):
             self._keep(found)
         else:
-            self.held = HeldTools(found, await asyncio.to_thread(changes_of, self.tools, found))
+            self.held, self.changes = found, await asyncio.to_thread(changes_of, self.tools, found)
 
     def _keep(self, tools: Sequence[RawTool]) -> None:
-        self.tools, self.held = tuple(tools), HeldTools()
+        self.tools, self.held, self.changes = tuple(tools), (), ()
         self.memory.accept(self.tools, self.place)
 
     async def _take_offers(self, connection: SdkConnection) -> None:
@@ -460,35 +408,33 @@ class RunningServer:
         except TimeoutError:
             _log.info("the MCP server %s did not list its prompts and resources in time", self.entry.name)
             return
-        prompts = told_prompts(self.entry.name, found.prompts)
-        resources, has_resources = told_resources(self.entry.name, found.resources), found.has_resources
-        self.info = ServerInfo(self.info.version, prompts, resources, has_resources)
-        if has_resources != self.memory.known.has_resources:
-            self.memory.keep(replace(self.memory.known, has_resources=has_resources))
+        self.prompts = told_prompts(self.entry.name, found.prompts)
+        self.resources, self.has_resources = told_resources(self.entry.name, found.resources), found.has_resources
+        if self.has_resources != self.memory.known.has_resources:
+            self.memory.keep(replace(self.memory.known, has_resources=self.has_resources))
         self._around.on_change()
 
     async def _watch(self, connection: SdkConnection) -> None:
         """Wait until it has ended; another list of tools is looked at meanwhile."""
-        while not self._reports.is_gone:
-            await self._reports.wake.wait()
-            self._reports.wake.clear()
-            if self._reports.has_tools and not self._reports.is_gone:
-                self._reports.has_tools = False
+        while not self._is_gone:
+            await self._wake.wait()
+            self._wake.clear()
+            reports, self._reports = self._reports, set()
+            if "tools" in reports and not self._is_gone:
                 await self._take_tools(connection)
-                self._set(ServerState.CHANGED if self.held.tools else ServerState.READY)
-            if self._reports.has_offers and not self._reports.is_gone:
-                self._reports.has_offers = False
+                self._set(ServerState.CHANGED if self.held else ServerState.READY)
+            if "offers" in reports and not self._is_gone:
                 await self._take_offers(connection)
 
     async def _visit(self, url: str) -> None:
         """Wait for the user's yes to a login, then open their browser; a start does not wait, it is made again after it."""
-        self._login.url = url
-        if self._login.start_limit is not None:
-            self._login.start_limit.reschedule(0)
+        self._login_url = url
+        if self._start_limit is not None:
+            self._start_limit.reschedule(0)
             await asyncio.Event().wait()
-        self._login.is_allowed.clear()
+        self._may_log_in.clear()
         self._need_login()
-        await self._login.is_allowed.wait()
+        await self._may_log_in.wait()
         self._set(ServerState.READY)
         await self._around.browse(url)
 
@@ -497,8 +443,7 @@ class RunningServer:
         try:
             sdk = await asyncio.to_thread(importlib.import_module, _SDK)
             async with contextlib.AsyncExitStack() as parts:
-                place = await address_of(self.entry, self.memory, self._around, parts)
-                await sdk.log_in(place.address, self._around.browse)
+                await sdk.log_in(await address_of(self.entry, self.memory, self._around, parts), self._around.browse)
         except (McpError, ConfigError) as error:
             self._fail(str(error), hint=error.hint)
             self._settled.set()
@@ -506,31 +451,26 @@ class RunningServer:
         await self._live()
 
     def _need_login(self) -> None:
-        self.trouble = Trouble(self._login.url, f"Open it from /mcp, or with: lmtui mcp login {self.entry.name}")
+        self.problem, self.hint = self._login_url, f"Open it from /mcp, or with: lmtui mcp login {self.entry.name}"
         self._settled.set()
         self._set(ServerState.LOGIN)
 
     def _note_gone(self) -> None:
-        self._reports.is_gone = True
-        self._connection = None
-        self._reports.wake.set()
+        self._is_gone, self._connection = True, None
+        self._wake.set()
 
-    def _note_tools(self) -> None:
-        self._reports.has_tools = True
-        self._reports.wake.set()
-
-    def _note_offers(self) -> None:
-        self._reports.has_offers = True
-        self._reports.wake.set()
+    def _note(self, what: str) -> None:
+        self._reports.add(what)
+        self._wake.set()
 
     def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, hint: str = "", is_early: bool = True) -> None:
-        failures = self._retry.failures + 1 if is_early else 0
-        pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (failures - 2)) if failures > 1 else 0.0
-        self._retry = _Retry(failures, self._around.monotonic() + pause_s)
+        self._failures = self._failures + 1 if is_early else 0
+        pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
+        self._not_before_s = self._around.monotonic() + pause_s
         last = self.memory.log.last if state is ServerState.FAILED else ""
         log = self.memory.log
-        hint = advice(self.entry, f"{why}\n{log.tail}", self.place) or hint or f"Its log says more: {log.path}"
-        self.trouble = Trouble(log.redactor.text(f"{why}; it said last: {last}" if last else why), hint)
+        self.hint = advice(self.entry, f"{why}\n{log.tail}", self.place) or hint or f"Its log says more: {log.path}"
+        self.problem = log.redactor.text(f"{why}; it said last: {last}" if last else why)
         self._set(state)
 
     def _set(self, state: ServerState) -> None:

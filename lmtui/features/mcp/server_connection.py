@@ -87,7 +87,8 @@ class ConnectionHooks:
 class ServerAddress:
     """Where a server is and what is sent along: a started program, or a URL with headers and, with `token_file`, OAuth.
 
-    `oauth` is what the user's entry says of it: `client_id`, `client_secret`, `scope`, `client_metadata_url`.
+    `oauth` is what the user's entry says of it: `client_id`, `client_secret`, `scope`, `client_metadata_url`.  `root` is the
+    workspace as the server sees it, and `place` says what is around a program.
     """
 
     process: Served | None = None
@@ -96,6 +97,8 @@ class ServerAddress:
     headers: Mapping[str, str] = field(default_factory=dict)
     token_file: Path | None = None
     oauth: Mapping[str, str] = field(default_factory=dict)
+    root: Path = Path()
+    place: str = ""
 
 
 class LinkBroken(McpError):
@@ -123,18 +126,9 @@ class ServerEnvironment:
     monotonic: Callable[[], float] = time.monotonic
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPlace:
-    """An address, the workspace as the server sees it, and in words what is around a program."""
-
-    address: ServerAddress
-    root: Path
-    words: str = ""
-
-
 async def address_of(
     entry: ServerEntry, memory: Memory, around: ServerEnvironment, parts: contextlib.AsyncExitStack
-) -> ServerPlace:
+) -> ServerAddress:
     """Return where a server is; a program is started, and ends with `parts`.
 
     Raises:
@@ -152,7 +146,7 @@ async def address_of(
         oauth = {name: filled(value) for name, value in entry.oauth}
         has_key = any(name.lower() == "authorization" for name in headers)
         tokens = None if has_key else memory.token_file
-        return ServerPlace(ServerAddress(None, filled(entry.url), entry.kind, headers, tokens, oauth), around.workspace)
+        return ServerAddress(None, filled(entry.url), entry.kind, headers, tokens, oauth, around.workspace)
     launcher = await around.launcher()
     if launcher is None:
         raise McpError("no sandbox that it could run in", on_host_hint(entry))
@@ -172,9 +166,8 @@ async def address_of(
     process = await launcher.open(launch, memory.log.add)
     parts.push_async_callback(process.close)
     is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")
-    return ServerPlace(
-        ServerAddress(process), Path(path_inside(around.workspace)) if is_inside else around.workspace, process.place
-    )
+    root = Path(path_inside(around.workspace)) if is_inside else around.workspace
+    return ServerAddress(process, root=root, place=process.place)
 
 
 @contextlib.asynccontextmanager

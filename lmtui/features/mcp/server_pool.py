@@ -24,59 +24,6 @@ from lmtui.features.mcp.tool_names import RawTool, listing, server_key, told_nam
 from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool, ServerState
 
 
-class ToldTools:
-    """The tools of several servers, under names that no two of them share.
-
-    Args:
-        count_tokens: prices what is told about a tool.
-    """
-
-    def __init__(self, count_tokens: TokenCounter) -> None:
-        self._count = count_tokens
-        self._known: dict[str, tuple[tuple[RawTool, ...], bool, tuple[McpTool, ...]]] = {}
-
-    def of(self, server: RunningServer) -> tuple[McpTool, ...]:
-        """Return a server's tools as told."""
-        name = server.entry.name
-        reads = server.info.has_resources
-        kept = self._known.get(name)
-        if kept is None or kept[0] != server.tools or kept[1] != reads:
-            taken = {tool.name for other, (*_, told) in self._known.items() if other != name for tool in told}
-            found = told_tools(name, server.tools, taken)
-            found += (_reader(name, {tool.name for tool in found}),) if reads else ()
-            kept = self._known[name] = (server.tools, reads, tuple(replace(tool, tokens=self._price(tool)) for tool in found))
-        return kept[2]
-
-    def shown(self, server: RunningServer) -> McpServer:
-        """Return a server as front ends see it."""
-        tools, entry = self.of(server), server.entry
-        place = server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network")
-        has_problem = server.state not in (ServerState.READY, ServerState.STARTING)
-        hint = (
-            advice(entry, server.memory.log.tail, server.place) if server.state is ServerState.STARTING else server.trouble.hint
-        )
-        return McpServer(
-            entry.name,
-            entry.source,
-            server.state,
-            entry.kind,
-            place,
-            entry.words,
-            tools,
-            server.trouble.problem if has_problem else "",
-            hint,
-            server.info.version,
-            told_tools(entry.name, server.held.tools, set()),
-            server.held.changes,
-            entry.warnings,
-            entry.reach_words,
-            _brings(server),
-        )
-
-    def _price(self, tool: McpTool) -> int:
-        return self._count(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
-
-
 def _reader(server: str, taken: set[str]) -> McpTool:
     """Return lmtui's own tool that reads a server's resources."""
     text = "Read a resource of this server by its uri; without one, list them."
@@ -85,7 +32,7 @@ def _reader(server: str, taken: set[str]) -> McpTool:
 
 
 def _brings(server: RunningServer) -> str:
-    counts = ((len(server.info.prompts), "prompt"), (len(server.info.resources), "resource"))
+    counts = ((len(server.prompts), "prompt"), (len(server.resources), "resource"))
     return ", ".join(pluralize(count, thing) for count, thing in counts if count)
 
 
@@ -113,7 +60,8 @@ class McpRoom:
         self._servers: dict[str, RunningServer] = {}
         self._listeners: list[Callable[[], None]] = []
         self._loading: asyncio.Task[None] | None = None
-        self._told = ToldTools(count_tokens)
+        self._count = count_tokens
+        self._priced: dict[str, tuple[tuple[RawTool, ...], bool, tuple[McpTool, ...]]] = {}
         self._ask: Ask = ask_nobody
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -144,8 +92,48 @@ class McpRoom:
         """Tell whether a server starts whose tools are not known from an earlier time."""
         return any(server.state is ServerState.STARTING and not server.is_known for server in self._servers.values())
 
+    def _tools_of(self, server: RunningServer) -> tuple[McpTool, ...]:
+        """Return a server's tools as told."""
+        name = server.entry.name
+        reads = server.has_resources
+        kept = self._priced.get(name)
+        if kept is None or kept[0] != server.tools or kept[1] != reads:
+            taken = {tool.name for other, (*_, told) in self._priced.items() if other != name for tool in told}
+            found = told_tools(name, server.tools, taken)
+            found += (_reader(name, {tool.name for tool in found}),) if reads else ()
+            found = tuple(replace(tool, tokens=self._price(tool)) for tool in found)
+            kept = self._priced[name] = (server.tools, reads, found)
+        return kept[2]
+
+    def _shown(self, server: RunningServer) -> McpServer:
+        """Return a server as front ends see it."""
+        tools, entry = self._tools_of(server), server.entry
+        place = server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network")
+        has_problem = server.state not in (ServerState.READY, ServerState.STARTING)
+        hint = advice(entry, server.memory.log.tail, server.place) if server.state is ServerState.STARTING else server.hint
+        return McpServer(
+            entry.name,
+            entry.source,
+            server.state,
+            entry.kind,
+            place,
+            entry.words,
+            tools,
+            server.problem if has_problem else "",
+            hint,
+            server.version,
+            told_tools(entry.name, server.held, set()),
+            server.changes,
+            entry.warnings,
+            entry.reach_words,
+            _brings(server),
+        )
+
+    def _price(self, tool: McpTool) -> int:
+        return self._count(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
+
     def servers(self) -> Sequence[McpServer]:
-        return [self._told.shown(server) for server in self._servers.values()]
+        return [self._shown(server) for server in self._servers.values()]
 
     def problems(self) -> Sequence[str]:
         return self._files.problems
@@ -209,7 +197,7 @@ class McpRoom:
 
     def tools(self) -> tuple[McpTool, ...]:
         """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
-        return tuple(tool for server in self._servers.values() if _is_open(server) for tool in self._told.of(server))
+        return tuple(tool for server in self._servers.values() if _is_open(server) for tool in self._tools_of(server))
 
     def details(self, tool: McpTool) -> tuple[Mapping[str, object], str]:
         """Return a tool's schema as its server gave it, and what is around the server."""
@@ -222,10 +210,10 @@ class McpRoom:
 
     def prompts(self) -> tuple[McpPrompt, ...]:
         """Return the prompts of all servers, as far as they are known."""
-        return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.info.prompts)
+        return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.prompts)
 
     def resources(self) -> tuple[Resource, ...]:
-        return tuple(each for server in self._servers.values() if _is_open(server) for each in server.info.resources)
+        return tuple(each for server in self._servers.values() if _is_open(server) for each in server.resources)
 
     def reader(self, key: str) -> McpTool | None:
         """Return the tool that reads resources of a server, by what means that in names."""
@@ -258,7 +246,7 @@ class McpRoom:
         if uri:
             return await server.read_resource(uri, self._ask)
         await server.settle()
-        return ToolResult(listing(server.info.resources), pluralize(len(server.info.resources), "resource"))
+        return ToolResult(listing(server.resources), pluralize(len(server.resources), "resource"))
 
     def _open_server(self, name: str) -> RunningServer:
         server = self._servers.get(name)

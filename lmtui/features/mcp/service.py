@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
@@ -20,7 +20,7 @@ from lmtui.core.subagents import ChildKind
 from lmtui.core.tool_servers import ToolServers
 from lmtui.engine.session import EngineSession
 from lmtui.features.mcp import server_trust
-from lmtui.features.mcp.mcp_config import config_files, read_servers
+from lmtui.features.mcp.mcp_config import read_servers
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.server_trust import Memory, ServersTrust, resting_state
 from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
@@ -33,7 +33,6 @@ from lmtui.tools.registry import ToolRegistry
 WAIT_S = 122.0  # the limit of a start that fetches (npx, uvx), and a little more, so that what it failed of is known
 BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
 _FIRST_MEETING_S = 10.0
-_LOGIN_S = 600.0
 _MARKS = {ServerState.READY: OK, ServerState.OFF: NONE, ServerState.REFUSED: NONE}
 _ENTRY = "docs/mcp.md lists the keys of an entry; `lmtui mcp list` names its tools."
 _TOLD = {
@@ -164,9 +163,10 @@ class McpService(WorkspaceFeature):
             check_workspace(self.host.workspace)
         except UsageError:
             return ()  # none can be tried in a folder that cannot be a workspace
-        seen = await look_at_servers(self.host, WAIT_S)
-        rows = [CheckRow("mcp", FAILURE, sanitize_line(problem)) for problem in seen.problems]
-        for server in seen.servers:
+        async with started_servers(self.host) as room:
+            servers, problems = room.servers(), room.problems()
+        rows = [CheckRow("mcp", FAILURE, sanitize_line(problem)) for problem in problems]
+        for server in servers:
             state = FAILURE if server.state in BROKEN else _MARKS.get(server.state, WARNING)
             hint = TRUST_HINT if server.state is ServerState.WAITING else server.hint if state == FAILURE else ""
             rows.append(CheckRow("mcp", state, f"{sanitize_line(server.name)}: {state_words(server)}", hint))
@@ -192,47 +192,15 @@ def _warnings(name: str, warnings: Sequence[str]) -> list[CheckRow]:
     return [CheckRow("mcp", WARNING, f"{sanitize_line(name)}: {sanitize_line(each)}", _ENTRY) for each in warnings]
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """Which server is to be logged in to, and who says yes to the address that the browser then opens."""
-
-    name: str
-    says_yes: Callable[[str], Awaitable[bool]]
-
-
-@dataclass(frozen=True, slots=True)
-class ServersSeen:
-    """What was seen: the servers as they were after a while, what of the files cannot be read, and which files there may be."""
-
-    servers: Sequence[McpServer]
-    problems: Sequence[str]
-    files: Sequence[Path]
-
-
-async def look_at_servers(workspace: Workspace, limit_s: float, login: Login | None = None) -> ServersSeen:
-    """Start the servers that may start, wait at most so long, and end them.
-
-    With a `login` the server of that name is logged in to, if it waits for that and the user says yes to the address.
-    """
+@contextlib.asynccontextmanager
+async def started_servers(workspace: Workspace) -> AsyncIterator[McpRoom]:
+    """Start the servers that may start, wait until they are ready or are not going to be, and end them."""
     room = _room_of(workspace)
     try:
-        await room.settle(limit_s)
-        if login is not None:
-            await _log_in(room, login)
-        return ServersSeen(
-            tuple(room.servers()), tuple(room.problems()), [path for path, _ in config_files(workspace.workspace)]
-        )
+        await room.settle(WAIT_S)
+        yield room
     finally:
         await room.close()
-
-
-async def _log_in(room: McpRoom, login: Login) -> None:
-    """Let the user log in in their browser; takes as long as they do, at most ten minutes."""
-    waiting = next((each for each in room.servers() if each.name == login.name and each.state is ServerState.LOGIN), None)
-    if waiting is None or not await login.says_yes(waiting.problem):
-        return
-    room.accept(login.name)
-    await room.settle(_LOGIN_S)
 
 
 def state_words(server: McpServer) -> str:

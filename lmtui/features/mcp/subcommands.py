@@ -6,19 +6,21 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.mcp.mcp_config import add_server, entry_of, read_servers, remove_server
+from lmtui.features.mcp.mcp_config import add_server, config_files, entry_of, read_servers, remove_server
 from lmtui.features.mcp.server_trust import Memory, set_choice
-from lmtui.features.mcp.service import BROKEN, WAIT_S, Login, ServersSeen, look_at_servers, state_words
+from lmtui.features.mcp.service import BROKEN, started_servers, state_words
 from lmtui.features.mcp.values import McpServer, ServerState
 from lmtui.features.service import CommandCall
 from lmtui.registry import load
 from lmtui.settings import MODES, SANDBOXES
 
+_LOGIN_S = 600.0
 _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED: "–"}
 
 
@@ -55,20 +57,16 @@ async def mcp(call: CommandCall) -> int:
         await load("lmtui.features.mcp.tool_server:serve")(call)
     if arguments.action in ("add", "get", "remove", "set"):
         return await asyncio.to_thread(_change, workspace, arguments)
-    login = None
     if arguments.action == "login":
-        if not arguments.name:
-            raise UsageError("no server is named", "Write: lmtui mcp login NAME")
-        login = Login(arguments.name, _says_yes)
-    seen = await look_at_servers(call.workspace, WAIT_S, login)
-    if login is not None:
-        return _told_of_login(seen, login.name)
+        return await _log_in(call, arguments.name)
+    async with started_servers(call.workspace) as room:
+        servers, problems = room.servers(), room.problems()
     if arguments.json:
-        found = {"servers": [as_json(server) for server in seen.servers], "problems": list(seen.problems)}
+        found = {"servers": [as_json(server) for server in servers], "problems": list(problems)}
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        _print(seen)
-    return 1 if seen.problems or any(server.state in BROKEN for server in seen.servers) else 0
+        _print(servers, problems, [path for path, _ in config_files(workspace)])
+    return 1 if problems or any(server.state in BROKEN for server in servers) else 0
 
 
 def _change(workspace: Path, arguments: argparse.Namespace) -> int:
@@ -139,11 +137,18 @@ async def _says_yes(url: str) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _told_of_login(seen: ServersSeen, name: str) -> int:
-    """Say what became of a login."""
-    server = next((each for each in seen.servers if each.name == name), None)
-    if server is None:
-        raise UsageError(f"no MCP server {name!r}", "`lmtui mcp list` names them.")
+async def _log_in(call: CommandCall, name: str) -> int:
+    """Let the user log in in their browser, at most ten minutes, and say what became of it."""
+    if not name:
+        raise UsageError("no server is named", "Write: lmtui mcp login NAME")
+    async with started_servers(call.workspace) as room:
+        server = next((each for each in room.servers() if each.name == name), None)
+        if server is None:
+            raise UsageError(f"no MCP server {name!r}", "`lmtui mcp list` names them.")
+        if server.state is ServerState.LOGIN and await _says_yes(server.problem):
+            room.accept(name)
+            await room.settle(_LOGIN_S)
+            server = next(each for each in room.servers() if each.name == name)
     print(f"{sanitize_line(name)}: {state_words(server)}")
     return 0 if server.state is ServerState.READY else 1
 
@@ -160,8 +165,8 @@ def as_json(server: McpServer) -> dict[str, object]:
     }
 
 
-def _print(seen: ServersSeen) -> None:
-    for server in seen.servers:
+def _print(servers: Sequence[McpServer], problems: Sequence[str], files: Sequence[Path]) -> None:
+    for server in servers:
         sign = "✗" if server.state in BROKEN else _SIGNS.get(server.state, "!")
         print(f"{sign} {sanitize_line(server.name):<18} {state_words(server)}")
         print("\n".join(f"    {sanitize_line(line)}" for line in (server.words, server.reach) if line))
@@ -175,13 +180,13 @@ def _print(seen: ServersSeen) -> None:
                 print(f"        {sanitize_line(line)}")
         for tool in server.tools if server.state is ServerState.READY else ():
             say(f"    {tool.name}  {tool.tokens}")
-    for problem in seen.problems:
+    for problem in problems:
         print(f"✗ {sanitize_line(problem)}")
-    if not seen.servers and not seen.problems:
+    if not servers and not problems:
         say("No MCP servers are named here. They may be in:")
-        for path in seen.files:
+        for path in files:
             say(f"    {path}")
-    if any(server.state is ServerState.CHANGED for server in seen.servers):
+    if any(server.state is ServerState.CHANGED for server in servers):
         say("Tools that changed are held back: in the app /mcp, enter shows them, y takes them as they are now.")
-    if any(server.state is ServerState.WAITING for server in seen.servers):
+    if any(server.state is ServerState.WAITING for server in servers):
         say("Those that wait start once you say yes: /mcp in the app, or `lmtui config trust`.")
