@@ -166,7 +166,8 @@ class ProposalLog:
             stat = self._file.stat()
             mark = (stat.st_mtime_ns, stat.st_size)
             if self._known is None or self._known[0] != mark:
-                self._known = (mark, _parsed(self._file.read_bytes()))
+                with open(self._file, "rb", opener=open_own) as file:
+                    self._known = (mark, _parsed(file.read()))
         except OSError:
             return ProposalState()
         return self._known[1]
