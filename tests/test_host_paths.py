@@ -188,6 +188,7 @@ def test_every_program_is_started_with_an_environment_of_its_own() -> None:
     assert without == [own, own]
 
 
+@pytest.mark.full
 def test_what_a_killed_self_test_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
     code = "import os\nfrom lmtui.sandbox.select import _empty_folder as make\nmake()\nos._exit(9)"

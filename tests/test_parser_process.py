@@ -48,6 +48,7 @@ def test_the_process_has_little_time_and_memory_and_writes_no_file() -> None:
     assert 0 < parsed("resource:getrlimit", resource.RLIMIT_CPU)[0] < 600
 
 
+@pytest.mark.full
 @for_each("path", depth(["a.py", "b.xml"], list(LARGE)))
 def test_no_file_takes_this_process_long(path: str) -> None:
     began = time.process_time()
@@ -55,8 +56,7 @@ def test_no_file_takes_this_process_long(path: str) -> None:
     if path.endswith(".py"):
         _ = python_tree(LARGE[path])
     assert time.process_time() - began < 1.0
-
-
+@pytest.mark.full
 async def test_what_takes_too_long_is_given_up_while_the_event_loop_runs_and_the_next_file_is_parsed() -> None:
     ticks = 0
 

@@ -29,6 +29,7 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.full
 def test_whatever_it_sends_each_request_is_answered_once(agent: Agent) -> None:
     choice = random.Random(20261126)
     session_id = agent.new_session()

@@ -161,6 +161,7 @@ def test_hunks_are_asked_about_one_by_one(agent: Agent) -> None:
     assert (agent.workspace / "list.txt").read_text() == LINES.replace("line 30\n", "LINE 30\n")
 
 
+@pytest.mark.full
 @pytest.mark.bubblewrap
 def test_what_a_command_did_in_an_overlay_is_kept_file_by_file(tmp_path: Path, server: ScriptedServer) -> None:
     (work := tmp_path / "work").mkdir()

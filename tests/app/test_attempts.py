@@ -105,6 +105,7 @@ async def test_commands_of_attempts_run_in_their_overlay_where_paths_are_denied_
     assert not [*(workspace / "keep").iterdir()]
 
 
+@pytest.mark.full
 async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_a_step_that_undo_takes_back(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:

@@ -91,6 +91,7 @@ async def test_a_tool_of_a_server_in_its_lane_is_called_after_a_yes_alone(
         assert {"mcp__paper__echo", "read"} <= set(told(server))
 
 
+@pytest.mark.full
 @for_each(("settings", "runs"), [
     ({"mode": "normal"}, False), ({"mode": "manual"}, False), ({"mode": "plan"}, False), ({"mode": "auto"}, True),
     ({"mode": "normal", "allow": ("mcp__paper__write",)}, True), ({"mode": "normal", "allow": ("mcp__paper__*",)}, True),
@@ -181,6 +182,7 @@ async def test_a_server_that_was_killed_or_dies_in_a_call_is_started_again_at_th
     assert third.isdigit(), third
 
 
+@pytest.mark.full
 async def test_a_broken_or_hanging_server_keeps_nobody_waiting_and_says_why(begin: Begin) -> None:
     servers = {
         "paper": paper("noise=1"), "missing": {"command": "no-such-program"},
@@ -285,6 +287,7 @@ async def test_switched_off_it_is_neither_started_nor_told(begin: Begin) -> None
     await reach(runtime, ServerState.READY, "off")
 
 
+@pytest.mark.full
 async def test_two_hundred_tools_cost_little_and_the_right_one_is_found_and_called(begin: Begin) -> None:
     found = ScriptedTurn(
         calls=(ScriptedCall("mcp__paper__archive_photo", {"id": "7"}),), expect="mcp__paper__archive_photo: Archive one photo"

@@ -233,6 +233,7 @@ async def test_closing_stops_a_running_turn_and_can_be_done_twice(open_one: Open
     assert last.reason is TurnReason.INTERRUPTED
 
 
+@pytest.mark.full
 async def test_a_setting_that_is_changed_in_the_demo_brings_back_no_other_server(tmp_path: Path, open_one: Open) -> None:
     runtime = open_one("http://127.0.0.1:9", sandbox="process")
     sources = dict.fromkeys(SETTINGS, "default")

@@ -106,6 +106,7 @@ async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
     assert service.known[0].counts[PipelineState.SKIPPED] == 1
 
 
+@pytest.mark.full
 async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_attended: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"), DONE)
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))

@@ -20,7 +20,6 @@ from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.app.conftest import Open
 from tests.app.test_pipeline import plan_of, service_of, states, worked
-from tests.sets import depth
 
 SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off", "plan_commits": "off"}
 REVIEWER = ("reviewer: scripted",)
@@ -57,9 +56,10 @@ def prompts(server: ScriptedServer) -> list[str]:
     return [str(each["content"]) for body in bodies for each in body["messages"] if each["role"] == "user"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("gate", "verdict", "severity"),
-    depth([("strict", "REJECTED", "major")], [("strict", "REJECTED", "major"), ("standard", "APPROVED", "critical")]),
+    [("strict", "REJECTED", "major"), ("standard", "APPROVED", "critical")],
 )
 async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(
     gate: str, verdict: str, severity: str, open_one: Open, workspace: Path
@@ -155,6 +155,7 @@ async def test_work_that_passes_its_checks_is_kept_though_the_budget_ended_it(op
     assert (plan.is_done, stages(plan, 1), (workspace / "a.txt").read_text()) == (True, [""], "a\n"), plan
 
 
+@pytest.mark.full
 async def test_a_task_that_ends_leaves_a_checkpoint(open_one: Open, workspace: Path) -> None:
     for words in (["init", "-q"], ["config", "user.name", "A"], ["config", "user.email", "a@example.org"]):
         subprocess.run(["git", *words], cwd=workspace, check=True)

@@ -170,6 +170,7 @@ async def test_prose_and_a_task_that_reads_as_several_are_refused(open_one: Open
     assert not (workspace / "plans/new.md").exists()
 
 
+@pytest.mark.full
 async def test_a_task_of_the_queue_neither_sees_nor_steers_the_pipeline(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(call("status"), call("add", **ADDED), write("a.txt"), DONE)
     runtime = open_one(server.url, tools="all", **SETTINGS)

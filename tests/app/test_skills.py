@@ -142,6 +142,7 @@ async def test_the_user_promotes_by_hand_and_is_asked_all_the_same(workspace: Pa
     assert not runtime.extensions[Skills].promoted()
 
 
+@pytest.mark.full
 async def test_plan_mode_and_rules_hold_for_promoted_tools(workspace: Path, serve: Serve, open_one: Open) -> None:
     (workspace / "words.py").write_text(COUNT)
     (workspace / "a.txt").write_text("one two two")

@@ -171,6 +171,7 @@ async def test_a_session_that_was_killed_says_where_its_work_is(workspace: Path,
     assert again.trial.waiting == 0
 
 
+@pytest.mark.full
 async def test_dropping_leaves_the_folder_as_it_is_and_the_next_call_sees_it(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -200,6 +201,7 @@ async def test_a_resumed_session_goes_to_the_normal_mode_where_no_overlay_can_be
     assert [each.mode for each in told(again) if isinstance(each, ModeChanged)] == ["try", "normal"]
 
 
+@pytest.mark.full
 async def test_the_mode_is_not_changed_while_a_turn_runs(workspace: Path, open_one: Open, serve: Serve) -> None:
     server = await serve(shell("echo 1 > a.txt; sleep 0.3"), DONE)
     _, session = await opened(open_one, server.url)

@@ -14,7 +14,6 @@ import pytest
 from lmtui.core.permissions.rules import exact_rule
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
-from tests.sets import depth
 from tests.waiting import until
 
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
@@ -66,8 +65,7 @@ async def test_rules_modes_and_limits_of_the_command_line_hold(program: Program,
         assert (program.workspace / "a.txt").exists() is ("--max-iterations" in options), options
 
 
-@pytest.mark.parametrize("number", depth([signal.SIGTERM], [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
-@pytest.mark.quick
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_an_interrupt_is_130_and_what_was_done_is_saved(number: signal.Signals, program: Program, serve: Serve) -> None:
     server = await serve(WRITE, ScriptedTurn(" ".join(f"word{number}" for number in range(500)), rate=20.0))
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that run under nohup ignore it, and so would the program

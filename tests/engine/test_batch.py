@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
+import pytest
+
 from lmtui.core.events import Envelope, ModelChanged, SessionOpened, TurnReason
 from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.ports import Limits
@@ -115,6 +117,7 @@ async def test_killed_at_every_event_of_a_batch_the_rest_is_done_once_each(tmp_p
             await resume(lines[:cut], state, tmp_path / "again.jsonl", count)
 
 
+@pytest.mark.full
 async def test_many_files_killed_at_any_of_them_are_done_once_each(tmp_path: Path) -> None:
     count = depth(60, 300)
     sandbox = folder_of(count)

@@ -225,6 +225,7 @@ async def test_the_folder_one_stands_in_brings_no_code(tmp_path: Path, monkeypat
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.full
 @for_each("html", ["<" * 50_000, "<div>" * 5_000 + "deep", "\x00<p>a</p>"])
 async def test_any_html_gives_text_or_a_clear_error(html: str) -> None:
     said = ""

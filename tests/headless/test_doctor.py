@@ -110,6 +110,7 @@ async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path
     assert "not read" not in found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("settings", "words", "told"), [
     ({"roles": ("title: egret",)}, "title: egret", [("warning", "")]),
     ({"model": "egret"}, "no model called 'egret'", [("warning", "It has heron.")]),
@@ -162,6 +163,7 @@ async def test_an_index_that_this_version_does_not_know_is_a_failure_and_stays(
     assert (code, index.read_bytes(), [each.name for each in index.parent.glob("index.*")]) == (2, before, ["index.db"])
 
 
+@pytest.mark.full
 async def test_a_folder_whose_name_steers_terminals_is_shown_without_that(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,7 @@ def assistant(text: str) -> ChatCompletionMessageParam:
     return {"role": "assistant", "content": text}
 
 
+@pytest.mark.full
 async def test_the_openai_sdk_gets_models_a_whole_answer_and_one_in_pieces_with_usage_and_no_tools(start: Start) -> None:
     host = await start(WRITE, DONE, mode="auto")
     asks: Any = {"stream": True, "stream_options": {"include_usage": True}}

@@ -184,6 +184,7 @@ async def test_a_frame_that_cannot_be_is_answered_and_harms_nothing(start: Start
             _ = await until(socket, of_type("pong"))
 
 
+@pytest.mark.full
 async def test_frames_that_come_again_are_done_once(start: Start) -> None:
     host = await start(WRITE, DONE, DONE, mode="manual")
     session_id = await host.new_session()

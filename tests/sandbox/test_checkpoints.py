@@ -39,6 +39,7 @@ async def take_back(sandbox: WorkspaceSandbox, before: Snapshot) -> None:
     await sandbox.checkpoints.restore(before.id, [change.path for change in changes], expected=after.id)
 
 
+@pytest.mark.full
 async def test_changes_whose_names_do_not_fit_into_one_answer_come_in_several(
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:

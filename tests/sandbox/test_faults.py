@@ -225,6 +225,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, LANDLOCK])
 async def test_two_hosts_on_one_workspace_leave_each_other_alone(
     backend: str, workspace: Path, open_sandbox: OpenSandbox

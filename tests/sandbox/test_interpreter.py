@@ -73,6 +73,7 @@ async def test_each_cell_says_what_it_printed_or_what_is_wrong_with_it_and_the_n
     assert [(image.media_type, image.data[:4]) for image in ran.images] == [("image/png", b"\x89PNG")]
 
 
+@pytest.mark.full
 async def test_what_is_stopped_keeps_the_names_and_what_cannot_be_stopped_or_dies_is_replaced(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

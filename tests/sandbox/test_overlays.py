@@ -164,6 +164,7 @@ async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start
     assert ((workspace / "a").read_text(), (workspace / "b").read_text()) == ("2\n", "new\n")
 
 
+@pytest.mark.full
 async def test_an_overlay_goes_whatever_was_made_in_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     (workspace / "mine").write_text("1\n")
     overlay = sandbox.overlay()
@@ -357,6 +358,7 @@ async def test_an_edit_during_a_command_is_merged_or_stays(sandbox: WorkspaceSan
     await overlay.close()
 
 
+@pytest.mark.full
 async def test_what_the_user_moved_made_or_locked_during_a_command_stays(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     subprocess.run(["git", "init", "-q", str(workspace)], check=True)
     (workspace / ".gitignore").write_text("built*\n")
@@ -443,6 +445,7 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
     await overlay.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("done", "told"), [("", "not kept"), ("new", "the rest cannot be kept"), ("a b new", "cannot be kept")]
 )
@@ -460,8 +463,7 @@ async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_bac
         (workspace / "a").write_text("1\n")
     assert told in await restarted(sandbox, overlay._folder)
     assert (workspace / "a").read_text() == "1\n"
-
-
+@pytest.mark.full
 async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(
     sandbox: WorkspaceSandbox, tried: Tried, workspace: Path
 ) -> None:

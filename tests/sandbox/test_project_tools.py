@@ -201,6 +201,7 @@ async def test_auto_takes_the_sandbox_in_which_the_tools_work(workspace: Path, h
 SECRETS = Path(__file__).with_name("secret_places.txt").read_text().split()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backend", CONFINED)
 async def test_no_secret_of_the_home_folder_is_seen_with_eight_toolchains(
     backend: str, workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, open_sandbox: OpenSandbox

@@ -29,6 +29,7 @@ def test_a_pattern_that_python_cannot_compile_is_refused_in_words(
         _ = search(tmp_path, pattern, is_literal=False)
 
 
+@pytest.mark.full
 @for_each("letter", depth(["\x01"], ["a", "\u6587", "\U0001f600", "\x01"]))
 def test_what_is_found_fits_into_one_answer_whatever_its_letters(tmp_path: Path, letter: str) -> None:
     (tmp_path / "a.txt").write_text(f"{letter * 490}\n" * 1_000)

@@ -138,6 +138,7 @@ def _count_up(workspace: Path, times: int) -> None:
     table.close()
 
 
+@pytest.mark.full
 def test_changes_of_several_processes_are_not_lost(workspace: Path) -> None:
     table = JobFile(workspace)
     table.add(job())

@@ -85,6 +85,7 @@ async def test_a_look_at_the_disk_tells_what_is_missing_and_new_and_leaves_other
     assert "the disk agrees" in (await bench.call("task_reconcile")).text
 
 
+@pytest.mark.full
 async def test_ten_thousand_files_are_worked_off_though_only_some_have_a_name_at_a_time() -> None:
     names = [f"src/package/module_{number:05}.py" for number in range(10_000)]
     bench = bench_of(*names)

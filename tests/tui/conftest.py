@@ -8,19 +8,22 @@ from types import SimpleNamespace
 
 import pytest
 from textual._compositor import Compositor
+from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 
 from tests.tui.one_app import Cases
 from tests.tui.quiet import draw_only_whole_frames, let_apps_go, parse_once, run_counted, wait_for_idle
 
 TESTS_BETWEEN = 25
-WITHOUT_SETTING_ASIDE = SimpleNamespace(**{**vars(gc), "freeze": int, "unfreeze": int})
+ONLY_WHAT_IS_NEW = SimpleNamespace(**{**vars(gc), "collect": lambda _=1: gc.collect(1), "freeze": int, "unfreeze": int})
 _TESTS = count(1)
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> pytest.Function | None:
-    """Take the cases that share an app for one test."""
-    return pytest.Function.from_parent(collector, name=f"test_the_{name}", callobj=obj.run) if isinstance(obj, Cases) else None
+    """Take the cases that share an app for one test, where this suite has any."""
+    if isinstance(obj, Cases) and len(obj):
+        return pytest.Function.from_parent(collector, name=f"test_the_{name}", callobj=obj.run)
+    return None
 
 
 @pytest.fixture(autouse=True)
@@ -55,13 +58,14 @@ def _frames_between(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenth of each start of an app; the colors of a theme are part of the key."""
+    """A tenth of each start of an app; the colors of a theme are part of the key.  A rule's hash is its identity anyway."""
     monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
+    monkeypatch.setattr(RuleSet, "__hash__", object.__hash__)
 
 
 @pytest.fixture(autouse=True)
 def _apps_of_other_tests_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An app sets aside for good what it is made of, which one of many must not."""
-    monkeypatch.setattr("lmtui.tui.gc_policy.gc", WITHOUT_SETTING_ASIDE)
+    """An app looks at all that there is when it starts and sets it aside for good, which one of many must not."""
+    monkeypatch.setattr("lmtui.tui.gc_policy.gc", ONLY_WHAT_IS_NEW)
     if next(_TESTS) % TESTS_BETWEEN == 0:
         let_apps_go()

@@ -47,6 +47,9 @@ class Cases:
         self._cases.append(Case(WIDE, steps, {}))
         return steps
 
+    def __len__(self) -> int:
+        return len(self._cases)
+
     def at(self, size: Size) -> Callable[[Steps], Steps]:
         """Add a case on a screen of this size."""
         return self.each((), [()], size)

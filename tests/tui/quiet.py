@@ -96,21 +96,21 @@ async def quiet(app: App[Any]) -> None:
             await asyncio.sleep(LOOK_S)
 
 
-def _what_is_left(app: Any, loop: asyncio.AbstractEventLoop) -> Iterator[str]:
+def _what_is_left(app: Any, loop: asyncio.AbstractEventLoop) -> Iterator[object]:
     """Name what an app has still to do; what waits for the next frame is drawn at once."""
     if vars(loop)["_ready"]:
         yield "callbacks of the event loop"
     for pump in _pumps(app):
         if pump._running and not _is_waiting(pump):
-            yield f"messages of {pump}"
+            yield "messages of", pump
         if pump._timers and any(_is_short(timer) for timer in list(pump._timers)):
-            yield f"a timer of {pump}"
+            yield "a timer of", pump
     if not app.animator._complete_event.is_set():
         yield "an animation"
     for screen in (*app._background_screens, app.screen):  # a dialog shows what is behind it
         if screen._running and _is_to_draw(screen, is_top=screen is app.screen):
             screen._on_timer_update()
-            yield f"a frame of {screen}"
+            yield "a frame of", screen
     if any(loop.time() - began_s < CALL_S for began_s in _calls.get(loop, {}).values()):
         yield "a call in a thread"
 

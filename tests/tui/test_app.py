@@ -56,7 +56,7 @@ async def test_text_typed_before_the_host_is_there_is_kept_and_sent() -> None:
         assert host.session.submitted == ["first", "second"]
 
 
-@cases
+@cases.full()
 async def a_session_that_waits_in_the_background_is_marked_and_one_key_goes_there(driver: Driver) -> None:
     first = driver.host.session
     await driver.type("one")
@@ -137,7 +137,7 @@ async def every_size_shows_the_prompt_and_what_goes_on(driver: Driver) -> None:
     assert "Two cases end" in driver.text("#chat-pane")
 
 
-@cases
+@cases.full()
 async def keys_struck_while_a_question_opens_and_closes_break_nothing(driver: Driver) -> None:
     await driver.type("go")
     for number in range(3):

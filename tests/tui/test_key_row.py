@@ -32,7 +32,7 @@ async def the_key_row_stays_below_a_question(driver: Driver, size: Size) -> None
     assert ground(driver, "1 approval") != amber
 
 
-@cases.at((60, 18))
+@cases.full((60, 18))
 async def on_a_low_screen_the_key_row_says_what_runs(driver: Driver) -> None:
     assert "Enter send" in driver.text("#hints")
     play_work(driver.host.session)

@@ -81,7 +81,7 @@ async def test_a_broken_theme_is_said_and_the_default_used() -> None:
         assert "mine.toml: line 2" in driver.text("#say").replace("\n", "")
 
 
-@cases
+@cases.full()
 async def a_theme_that_is_chosen_from_the_list_is_kept_and_one_that_is_looked_at_is_not(driver: Driver) -> None:
     await driver.type("/theme paper")
     await driver.until(lambda: driver.host.settings.changes == [("theme", "paper")])

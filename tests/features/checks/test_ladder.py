@@ -92,6 +92,7 @@ async def test_a_test_that_was_red_before_the_change_is_not_held_against_it_and_
     assert (tmp_path / "calc.py").read_text() == CODE.replace("+", "-")
 
 
+@pytest.mark.full
 async def test_a_test_that_passes_when_it_is_run_again_is_flaky(runner: Runner, tmp_path: Path) -> None:
     class SecondTime(Runner):
         async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
@@ -105,6 +106,7 @@ async def test_a_test_that_passes_when_it_is_run_again_is_flaky(runner: Runner, 
     assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FLAKY)]
 
 
+@pytest.mark.full
 async def test_a_check_that_hangs_is_ended_and_not_begun_again(runner: Runner, tmp_path: Path) -> None:
     project(tmp_path, "        import time; time.sleep(60)\n")
     ladder = Ladder(limit_s=1)
@@ -116,6 +118,7 @@ async def test_a_check_that_hangs_is_ended_and_not_begun_again(runner: Runner, t
     assert [(check.exit_code, check.elapsed_s >= 1) for check in runner.told[:2]] == [(124, True)] * 2
 
 
+@pytest.mark.full
 async def test_a_check_that_floods_asks_or_kills_itself_says_something_short(runner: Runner, tmp_path: Path) -> None:
     for command in ("yes flood | head -c 3000000; exit 1", "read answer; exit 1", "kill -9 $$"):
         _ = await Ladder(command=command, limit_s=20).at_end(runner, ["a.py"], frozenset())

@@ -89,7 +89,7 @@ async def while_nothing_is_chosen_nothing_can_be_applied(driver: Driver) -> None
     assert given(driver) == Answer(Outcome.ONCE, hunks=(0,))
 
 
-@cases.at(WIDE)
+@cases.full(WIDE)
 async def escape_leaves_the_diff_first_and_stops_only_twice(driver: Driver) -> None:
     await ask(driver)
     await driver.press("alt+z")
@@ -102,7 +102,7 @@ async def escape_leaves_the_diff_first_and_stops_only_twice(driver: Driver) -> N
     assert not driver.host.session.is_running
 
 
-@cases.at(WIDE)
+@cases.full(WIDE)
 async def with_others_it_is_numbered_not_allowed_together_with_them_and_says_why_it_is_asked(driver: Driver) -> None:
     await ask(driver)
     driver.host.session.ask("a2", "make")

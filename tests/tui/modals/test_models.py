@@ -53,7 +53,7 @@ async def enter_takes_a_model_of_any_server_for_this_session(driver: Driver) -> 
         assert (driver.view.state.model.name, driver.view.state.model.url) == (name, url)
 
 
-@cases
+@cases.full()
 async def a_load_takes_the_window_that_was_typed_and_is_seen_going_on_and_given_up(driver: Driver) -> None:
     servers, session = driver.host.servers, driver.host.session
     await open_models(driver)
@@ -98,7 +98,7 @@ async def choose_role(driver: Driver, typed: str) -> None:
     await driver.press(*typed, "enter", to="Models")
 
 
-@cases
+@cases.full()
 async def a_model_takes_a_role_and_shows_it_and_lets_it_go(driver: Driver) -> None:
     await open_models(driver)
     await choose_role(driver, "plann")
@@ -165,7 +165,7 @@ def test_windows_are_read_as_people_write_them(typed: str, window: int | None) -
     assert read_window(typed) == window
 
 
-@cases
+@cases.full()
 async def what_is_known_of_a_model_stands_with_what_its_server_tells_and_a_test_is_given_up(driver: Driver) -> None:
     servers = driver.host.servers
     await open_models(driver)

@@ -97,7 +97,7 @@ async def a_task_after_the_command_begins_in_plan_mode_and_a_key_leaves_it(drive
     assert modes == [Mode.PLAN, Mode.MANUAL]
 
 
-@cases
+@cases.full()
 async def a_sentence_over_a_plan_goes_to_the_prompt_and_answers_nothing(driver: Driver) -> None:
     words = "yes and"
     await plan_question(driver)

@@ -60,7 +60,7 @@ async def an_undo_with_conflicts_names_them_and_knows_no_yes(driver: Driver) -> 
     assert changes.applied == []
 
 
-@cases
+@cases.full()
 async def a_redo_does_again_what_was_undone(driver: Driver) -> None:
     changes = await with_steps(driver)
     assert "4 changed" in driver.text("#files-title")
@@ -74,7 +74,7 @@ async def a_redo_does_again_what_was_undone(driver: Driver) -> None:
     await driver.until(lambda: "done again: shell python -m build" in driver.text("#chat-pane"))
 
 
-@cases
+@cases.full()
 async def where_nothing_can_be_taken_back_or_a_number_is_none_it_is_said(driver: Driver) -> None:
     async def said(typed: str, words: str) -> None:
         await driver.type(typed)

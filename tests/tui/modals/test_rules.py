@@ -18,7 +18,7 @@ async def at_rules(driver: Driver, *rules: Rule) -> None:
     await driver.type("/rules", "Rules")
 
 
-@cases.at(SMALL)
+@cases.full(SMALL)
 async def rules_are_grouped_deny_before_ask_before_allow_with_their_sources(driver: Driver) -> None:
     await at_rules(driver, *RULES)
     shown = driver.text()
@@ -43,7 +43,7 @@ async def a_rule_is_revoked_after_asking(driver: Driver) -> None:
     await driver.until(lambda: "revoked: Shell(pytest*)" in driver.text())
 
 
-@cases
+@cases.full()
 async def a_rule_of_the_settings_says_where_it_is_changed(driver: Driver) -> None:
     driver.host.session.begin_turn("go")
     await at_rules(driver, SET)

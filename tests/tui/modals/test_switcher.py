@@ -88,7 +88,7 @@ async def deleting_the_session_on_screen_gives_way_to_a_new_one(driver: Driver) 
     assert list(driver.app.sessions.views) == [driver.app.workbench.active.session.id]
 
 
-@cases
+@cases.full()
 async def a_session_on_disk_is_renamed(driver: Driver) -> None:
     await open_switcher(driver)
     await driver.press("r", to="AskText")

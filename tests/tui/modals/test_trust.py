@@ -136,7 +136,7 @@ async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted
         await driver.until(lambda: driver.screen_name != "TrustQuestion")
 
 
-@cases
+@cases.full()
 async def after_a_yes_it_says_what_holds_now_and_what_from_the_next_session(driver: Driver) -> None:
     await ask(driver, *BROUGHT)
     await driver.press("t")
@@ -159,7 +159,7 @@ async def what_is_trusted_is_listed_and_taken_back_after_a_question(driver: Driv
     assert trust.trusted_items == []
 
 
-@cases
+@cases.full()
 async def an_answer_that_cannot_be_kept_or_taken_back_is_said(driver: Driver) -> None:
     trust = await ask(driver, *TRUST_ITEMS)
     trust.failure = ConfigError("the answer cannot be kept", "The disk is full.")
@@ -192,7 +192,7 @@ async def where_a_server_runs_is_chosen_and_what_is_listed_then_is_trusted(drive
     await driver.until(lambda: trust.is_trusted is True)
 
 
-@cases.at(SMALL)
+@cases.full(SMALL)
 async def after_a_choice_the_list_is_read_to_its_end_again(driver: Driver) -> None:
     trust = await ask(driver, TrustItem("MCP server", ".mcp.json", "a: npx a", server="a"), *HOOKS)
     await driver.press("end", "s", to="Picker")

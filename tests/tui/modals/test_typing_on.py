@@ -30,7 +30,7 @@ async def ask(driver: Driver, *, is_awake: bool = True) -> None:
         await driver.settle()
 
 
-@cases.at(SMALL)
+@cases.full(SMALL)
 async def a_slash_command_goes_into_the_prompt_and_the_question_comes_back_behind_it(driver: Driver) -> None:
     await ask(driver)
     assert "Enter send" not in driver.text()

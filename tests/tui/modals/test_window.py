@@ -30,7 +30,7 @@ async def the_cost_of_a_change_is_said_before_it_is_made(driver: Driver) -> None
     assert driver.host.session.window_use.done == ["fold c1", "pin c1", "leave out c1", "bring back c1", "unpin c1"]
 
 
-@cases
+@cases.full()
 async def what_cannot_be_changed_says_so_and_stays(driver: Driver) -> None:
     await driver.type("/context", "WindowScreen")
     await driver.press("f", "d", "b", "p", "enter", "down", "f", "d", "b", "p")

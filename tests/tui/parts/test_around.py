@@ -43,7 +43,7 @@ async def a_setting_that_cannot_be_stays_to_be_corrected_and_one_that_can_is_cha
     assert driver.host.settings.changes == [("temperature", "0.1"), ("temperature", None)]
 
 
-@cases
+@cases.full()
 async def a_setting_with_choices_lets_one_choose(driver: Driver) -> None:
     await settings_of(driver, *"when to ask", "enter")
     await driver.until_screen("Picker")

@@ -61,7 +61,7 @@ async def one_more_runs_one_stops_and_all_are_dropped_after_a_question(driver: D
     assert "No attempts yet" in driver.text()
 
 
-@cases
+@cases.full()
 async def hostile_names_are_cleaned_and_the_log_of_an_attempt_is_its_session(driver: Driver) -> None:
     driver.host.extensions.attempts.task = "x\x1b[2Jy"
     driver.host.extensions.attempts.show([replace(each, model="a\x1b[31mb\u202e") for each in some_attempts()])

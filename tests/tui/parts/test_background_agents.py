@@ -41,7 +41,7 @@ async def test_it_asks_first_while_an_agent_works_here_but_not_where_a_host_has_
                 assert "Switch to website?" in driver.text()
 
 
-@cases
+@cases.full()
 async def a_session_of_this_folder_is_opened_in_the_attached_app(driver: Driver) -> None:
     here = replace(AGENTS[1], folder=driver.host.workspace, session=replace(AGENTS[1].session, id=driver.host.session.id))
     use_agents(driver, [here])

@@ -37,7 +37,7 @@ async def tasks_say_how_they_ended_and_which_overlap_and_the_batch_is_stopped_an
     await driver.until(lambda: bool(driver.host.extensions.batches.progress))
 
 
-@cases
+@cases.full()
 async def a_key_accepts_all_changes_or_rejects_them(driver: Driver) -> None:
     host = driver.host
     await listed(driver)
@@ -53,7 +53,7 @@ async def a_key_accepts_all_changes_or_rejects_them(driver: Driver) -> None:
     assert host.extensions.batches.rows[4].decision == ""
 
 
-@cases
+@cases.full()
 async def a_decision_that_cannot_be_written_down_is_told(driver: Driver) -> None:
     host = driver.host
     host.extensions.batches.is_disk_full = True
@@ -64,7 +64,7 @@ async def a_decision_that_cannot_be_written_down_is_told(driver: Driver) -> None
     await driver.until_shown("cannot be written: No space left")
 
 
-@cases
+@cases.full()
 async def a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_no_longer_fits(driver: Driver) -> None:
     host = driver.host
     host.extensions.batches.stale.add("3")

@@ -55,7 +55,7 @@ async def a_search_finds_what_is_folded_and_folds_it_again_and_counts_its_matche
     await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 12)
 
 
-@cases
+@cases.full()
 async def the_copy_mode_copies_what_is_marked_and_moves_by_word_line_and_page(driver: Driver) -> None:
     transcript = await with_talk(driver)
     transcript.focus()

@@ -28,7 +28,7 @@ async def the_filter_narrows_over_all_files_and_enter_opens(driver: Driver) -> N
     await driver.until(lambda: "test_nested" in driver.text())
 
 
-@cases
+@cases.full()
 async def escape_clears_the_filter_and_a_commit_elsewhere_changes_the_marks_and_lists_nothing(driver: Driver) -> None:
     await driver.press("f6", "slash", "x")
     await driver.until(lambda: "parser/lexer.py" in driver.text("#files"))
@@ -47,7 +47,7 @@ async def escape_clears_the_filter_and_a_commit_elsewhere_changes_the_marks_and_
     assert files.asked == ["git"]
 
 
-@cases.at(SMALL)
+@cases.full(SMALL)
 async def the_filter_opens_from_anywhere_in_a_small_terminal(driver: Driver) -> None:
     await driver.press("alt+l", *"toml")
     await driver.until(lambda: rows(driver) == ["pyproject.toml"])

@@ -79,7 +79,7 @@ async def a_job_is_asked_for_from_its_list_and_what_cannot_be_is_told(driver: Dr
     assert driver.host.extensions.jobs.wanted == []
 
 
-@host_with_jobs_cases
+@host_with_jobs_cases.full()
 async def a_job_is_paused_and_removed_after_asking_and_its_session_opened(driver: Driver) -> None:
     jobs = driver.host.extensions.jobs
     await driver.type("/jobs", "JobList")

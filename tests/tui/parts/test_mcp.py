@@ -25,7 +25,7 @@ async def mark(driver: Driver, name: str) -> None:
     await driver.press("home", *["down"] * names.index(name))
 
 
-@cases.at(SMALL)
+@cases.full(SMALL)
 async def each_server_stands_with_its_place_state_tools_and_price(driver: Driver) -> None:
     servers = await at_list(driver)
     rows = {line.split()[1]: line for line in driver.text().splitlines() if len(line.split()) > 1}

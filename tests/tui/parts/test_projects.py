@@ -37,7 +37,7 @@ async def the_rows_say_what_needs_the_user_and_a_gone_folder_is_not_gone_to(driv
     assert not driver.app.is_leaving
 
 
-@cases
+@cases.full()
 async def it_asks_first_while_an_agent_works_and_no_means_stay(driver: Driver) -> None:
     play_work(driver.host.session)
     await listed(driver)

@@ -48,7 +48,7 @@ async def a_path_is_completed_by_tab_or_enter_and_sent_as_typed_and_a_folder_gon
     assert len(driver.host.session.submitted) == 1
 
 
-@cases
+@cases.full()
 async def an_argument_is_completed_and_run_and_models_are_offered_once_the_servers_have_answered(driver: Driver) -> None:
     await driver.press(*"/mode au")
     assert "auto" in driver.text("#completions")

@@ -43,7 +43,7 @@ async def the_prompt_of_a_server_goes_to_the_session_and_what_it_lacks_is_said(d
     await driver.until(lambda: bool(driver.host.session.submitted))
 
 
-@cases
+@cases.full()
 async def prompts_and_resources_of_servers_are_offered_once_they_are_known(driver: Driver) -> None:
     prompts, mcp = driver.host.extensions.prompts, driver.host.extensions.mcp
     prompts.files = [PromptFile("mcp__git__explain", "", "MCP server git", "Explain a commit", "<commit>")]

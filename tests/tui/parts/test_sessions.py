@@ -99,7 +99,7 @@ async def test_sessions_that_are_gone_or_held_elsewhere_are_passed_over_and_said
         assert "no longer exist" in driver.text()
 
 
-@cases
+@cases.full()
 async def a_fork_is_asked_for_its_place_and_opened(driver: Driver) -> None:
     play_work(driver.host.session)
     original = active_id(driver)

@@ -33,7 +33,7 @@ def has_tools(skills: FakeSkills, count: int) -> bool:
     return len(skills.tools) == count
 
 
-@cases.at(SMALL)
+@cases.full(SMALL)
 async def each_stands_with_whose_it_is_its_price_and_its_state(driver: Driver) -> None:
     await at_list(driver)
     text = driver.text()
@@ -64,7 +64,7 @@ async def the_marked_one_is_written_into_the_prompt_and_goes_to_the_model_with_m
     assert len(driver.host.extensions.skills.begun) == 1
 
 
-@cases
+@cases.full()
 async def a_tool_is_read_and_forgotten_only_after_a_second_yes(driver: Driver) -> None:
     skills = await at_list(driver)
     await driver.press("d")

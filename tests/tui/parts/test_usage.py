@@ -19,7 +19,7 @@ async def both(driver: Driver, *texts: str) -> None:
 cases = Cases(host_with_usage)
 
 
-@cases
+@cases.full()
 async def the_arrows_count_days_tab_shows_the_other_tables_and_a_range_is_named_or_refused(driver: Driver) -> None:
     await driver.type("/usage", "UsageList")
     await driver.until(lambda: "the last 7 days · by model" in driver.text() and "70 requests" in driver.text())

@@ -48,7 +48,7 @@ async def a_file_is_read_beside_a_conversation_that_goes_on(driver: Driver) -> N
     await driver.until(lambda: chat.outer_size.width > 60)
 
 
-@host_cases.at((120, 30))
+@host_cases.full((120, 30))
 async def changes_are_beside_it_too_and_a_file_from_there_keeps_the_place(driver: Driver) -> None:
     await driver.type("hello")
     await driver.press("f10", to="ChangesScreen")
@@ -115,7 +115,7 @@ async def the_key_row_says_what_the_keys_do_here_and_other_letters_go_to_the_pro
     await driver.until(lambda: driver.app.workbench.prompt.text == "hurry up now")
 
 
-@cases.at(WIDE)
+@cases.full(WIDE)
 async def the_changes_follow_what_is_written_until_the_reader_scrolls(driver: Driver) -> None:
     added = "@@ -0,0 +1,60 @@\n" + "".join(f"+{{0}} {number}\n" for number in range(60))
     session = driver.host.session
@@ -141,7 +141,7 @@ async def the_changes_follow_what_is_written_until_the_reader_scrolls(driver: Dr
     assert "live" not in driver.text("#side-tabs")
 
 
-@cases.at(WIDE)
+@cases.full(WIDE)
 async def a_plan_that_was_decided_on_can_be_read_again(driver: Driver) -> None:
     driver.host.session.emit(PlanProposed(proposal_id="p1", proposal=PROPOSAL))
     await driver.until_screen("PlanQuestion")

@@ -95,7 +95,7 @@ async def a_file_or_a_hunk_is_put_back_after_asking_through_the_first_step_that_
         await driver.press("n", to="ChangesScreen")
 
 
-@cases.at(WIDE)
+@cases.full(WIDE)
 async def a_hunk_that_several_steps_made_says_where_it_can_go_back(driver: Driver) -> None:
     class Merged(FakeChanges):
         async def total(self) -> tuple[FileChange, ...]:
@@ -114,7 +114,7 @@ async def a_hunk_that_several_steps_made_says_where_it_can_go_back(driver: Drive
     assert changes.restored == []
 
 
-@cases.at(MEDIUM)
+@cases.full(MEDIUM)
 async def files_of_a_step_are_gone_to_by_key_and_hostile_names_are_shown_as_they_are(driver: Driver) -> None:
     changes = await with_steps(driver)
     diff = "@@ -0,0 +1,50 @@\n" + "+[red]\x1b[31mx\n" * 50
@@ -149,7 +149,7 @@ async def a_refused_undo_leads_to_the_changes_and_a_rewind_puts_what_was_said_in
     await driver.until(lambda: driver.app.workbench.prompt.text == "Make the tokenizer accept nested comments and add tests.")
 
 
-@cases.at(SMALL)
+@cases.full(SMALL)
 async def without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_goes_back(driver: Driver) -> None:
     play_work(driver.host.session)
     await driver.press("f10", to="ChangesScreen")
@@ -160,7 +160,7 @@ async def without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_g
     assert type(driver.app.screen).__name__ == "ChangesScreen"
 
 
-@cases.at(WIDE)
+@cases.full(WIDE)
 async def a_comment_on_a_hunk_goes_into_the_prompt_with_its_lines(driver: Driver) -> None:
     await at_changes(driver)
     await driver.press("end", "c", *"use a stack", "enter")

@@ -59,7 +59,7 @@ async def a_conflict_is_said_and_nothing_is_applied(driver: Driver) -> None:
     assert results == [False]
 
 
-@cases.at(WIDE)
+@cases.full(WIDE)
 async def drop_all_asks_first_and_there_is_nothing_to_do_without_parts(driver: Driver) -> None:
     review = FakeReview(())
     _ = await opened(driver, review)

@@ -61,7 +61,7 @@ async def the_lines_in_view_are_mentioned_in_the_prompt(driver: Driver) -> None:
     assert driver.app.workbench.prompt.text == f"@long.txt:{first}-{last} "
 
 
-@cases
+@cases.full()
 async def a_file_that_is_larger_than_what_is_read_says_so_and_one_that_cannot_be_read_why(driver: Driver) -> None:
     big = driver.host
     big.files.contents["big.txt"] = (b"x" * 99 + b"\n") * 167_774
