@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.proposals import Proposal
-from lmtui.core.sanitize import escape_invisible
+from lmtui.core.sanitize import clipped, escape_invisible
 from lmtui.core.unicode_tables import LOOK_ALIKES, LOOKS_LIKE
 
 HIDDEN_NAMED = "hidden or look-alike characters are shown as codes like <U+202E>"
@@ -82,9 +82,5 @@ def _is_look_alike(word: str, *, is_prose: bool) -> bool:
 def _described(word: str) -> str:
     codes = " ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in word if not char.isascii()))
     look = appearance(word)
-    like = f", looks like {_short(look)}" if look.isascii() and look != word else ""
-    return f"{escape_invisible(_short(word))} ({_short(codes)}{like})"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"
+    like = f", looks like {clipped(look, _MOST_CHARS)}" if look.isascii() and look != word else ""
+    return f"{escape_invisible(clipped(word, _MOST_CHARS))} ({clipped(codes, _MOST_CHARS)}{like})"

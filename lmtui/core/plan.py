@@ -11,6 +11,7 @@ from posixpath import basename
 from typing import TypeVar
 
 from lmtui.core.errors import ToolError
+from lmtui.core.sanitize import clipped
 
 DEFAULT_GATE = "processed == total"
 
@@ -262,8 +263,8 @@ def evidence(step: PlanStep, work: StepWork) -> str:
     if runs:
         last = runs[-1]
         if last.outcome not in (WELL, REFUSED):
-            _doubt(work, f"`{_shown(last.command)}` ended with: {last.outcome}")
-        return f"`{_shown(last.command)}`: {last.outcome}"
+            _doubt(work, f"`{clipped(last.command, _SHOWN_CHARS)}` ended with: {last.outcome}")
+        return f"`{clipped(last.command, _SHOWN_CHARS)}`: {last.outcome}"
     if work.has_changed and not work.has_looked:
         _doubt(work, f"nothing was read or run since the last change; the check of step {step.id} is: {step.verification}")
         return "nothing was read or run since the last change"
@@ -284,11 +285,6 @@ def _words(command: str) -> list[str]:
     except ValueError:  # an open quote
         parts = command.split()
     return [basename(part) for part in parts]
-
-
-def _shown(command: str) -> str:
-    line = " ".join(command.split())
-    return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
 
 
 MAX_RESULT_CHARS = 1_000

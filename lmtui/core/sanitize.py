@@ -25,6 +25,12 @@ def pluralize(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def clipped(text: str, limit: int) -> str:
+    """Return a text on one line, its end left out beyond so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
 _T = TypeVar("_T")
 _SHORTEST = 16
 _FEWEST_SIGNS = 8

@@ -14,6 +14,7 @@ from typing import Any
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import read_loose_json
 from lmtui.core.plan import cycle_of
+from lmtui.core.sanitize import clipped
 
 # Runs the work of an agent of a session (both given by id) to its end.
 SessionAgentRunner = Callable[[str, str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
@@ -117,10 +118,8 @@ class Brief:
     @property
     def title(self) -> str:
         """Return the task in a line."""
-        words = " ".join(self.objective.split())
         label = " ".join(filter(None, (self.task_id, self.agent)))
-        named = f"{label}: {words}" if label else words
-        return named if len(named) <= MAX_TITLE_CHARS else named[: MAX_TITLE_CHARS - 1] + "…"
+        return clipped(f"{label}: {self.objective}" if label else self.objective, MAX_TITLE_CHARS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lmtui.core.errors import SandboxError, SandboxUnavailable, ToolError
 from lmtui.core.plan import DEFAULT_GATE, Plan, PlanStep, TaskState, Todo, TodoStatus, current_step
 from lmtui.core.ports import Sandbox
-from lmtui.core.sanitize import pluralize
+from lmtui.core.sanitize import clipped, pluralize
 
 _MOST_ENTRIES = 10_000
 
@@ -318,7 +318,7 @@ def work_lines(plan: Plan) -> list[str]:
     if plan.steps:
         current = current_step(plan)
         done = len(plan.steps) - len(plan.open_steps)
-        now = f"; under way is {_clip(step_words(current))}" if current else ""
+        now = f"; under way is {clipped(step_words(current), _TEXT_CHARS)}" if current else ""
         lines.append(f"plan: {done} of {pluralize(len(plan.steps), 'step')} done{now}")
         lines += _few([step for step in plan.open_steps if step is not current], "later")
     if plan.todos:
@@ -333,26 +333,21 @@ def open_words(todos: Sequence[Todo], kind: str) -> str:
     """Return how many are open and which: `2 todos open (1 write the lexer, 2 test it)`."""
     if not todos:
         return ""
-    names = shown([_clip(f"{todo.id} {todo.text}", 60) for todo in todos])
+    names = shown([clipped(f"{todo.id} {todo.text}", 60) for todo in todos])
     return f"{len(todos)} {kind}{'s' if len(todos) > 1 else ''} open ({names})"
 
 
 def _few(todos: Sequence[Todo], head: str) -> list[str]:
-    lines = [f"- {head}: {todo.id} {_clip(todo.text)}{_beside(todo)}" for todo in todos[:_MOST_SHOWN]]
+    lines = [f"- {head}: {todo.id} {clipped(todo.text, _TEXT_CHARS)}{_beside(todo)}" for todo in todos[:_MOST_SHOWN]]
     more = len(todos) - _MOST_SHOWN
     return [*lines, *([f"- and {more} more"] if more > 0 else [])]
 
 
 def _beside(todo: Todo) -> str:
-    parts = [_clip(todo.notes)] if todo.notes else []
+    parts = [clipped(todo.notes, _TEXT_CHARS)] if todo.notes else []
     parts += [f"waits for {', '.join(map(str, todo.depends_on))}"] if todo.depends_on and todo.is_open else []
     parts += ["blocked"] if todo.status is TodoStatus.BLOCKED else []
     return f" ({'; '.join(parts)})" if parts else ""
-
-
-def _clip(text: str, limit: int = _TEXT_CHARS) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 _FILE = re.compile(r"(?<![\w/.@:-])((?:[\w-][\w.-]*/)*[\w-][\w-]*\.(?:[A-Za-z]\w{1,4}|[chrdm]))(?![\w/(:])")

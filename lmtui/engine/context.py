@@ -270,10 +270,10 @@ class Conversation:
     def gist(self, place: int) -> TranscriptSummary:
         """Return what is worth telling of all before a place; what is summed up already is not gone over again."""
         if place >= self.folding.kept_from > self._gist_to:
-            self._gist.take(self.entries.bare(self._gist_to, self.folding.kept_from))
+            self._gist.take(self.entries.held[self._gist_to : self.folding.kept_from])
             self._gist_to = self.folding.kept_from
         told, begun = (self._gist.copy(), self._gist_to) if place >= self._gist_to else (TranscriptSummary(), 0)
-        told.take(self.entries.bare(begun, place))
+        told.take(self.entries.held[begun:place])
         return told
 
     @property
@@ -288,7 +288,7 @@ class Conversation:
     @property
     def recalled(self) -> tuple[frozenset[str], bool]:
         """Return the notes that are sent with the conversation, and whether they are the index."""
-        entries = self.entries.bare(self.folding.kept_from, len(self.entries))
+        entries = self.entries.held[self.folding.kept_from :]
         sent = [entry.recalled for entry in entries if entry.recalled is not None]
         return frozenset(note for event in sent for note in event.notes), any(event.is_index for event in sent)
 
@@ -351,7 +351,7 @@ class Conversation:
                     self._write_prompt()
                 self.folding.apply(event)
                 if isinstance(event, Pinned):
-                    self.entries.unpack(event.part)
+                    self.entries.unpack_part(event.part)
                 if self.folding.sent(self.entries) != before:
                     self._send_anew(_why(event))
             case ToolSetChanged():
@@ -398,7 +398,7 @@ class Conversation:
 
     def _add(self, entry: Entry) -> None:
         self.entries.add(entry)
-        self.entries.pack(self.folding.kept_from, self.folding.pinned)
+        self.entries.pack_to(self.folding.kept_from, self.folding.pinned)
         self._sent.append(self.folding.shown(entry))
 
     def _send_anew(self, why: str) -> None:

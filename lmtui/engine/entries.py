@@ -11,10 +11,10 @@ import re
 import zlib
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import overload
+from typing import TypeVar, overload
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished, ToolCallStarted
@@ -29,6 +29,7 @@ from lmtui.engine.loop_detection import TOO_MANY_CALLS
 LONG_CHARS = 2_000
 _MOST_LOOSE_CHARS = 4_000_000
 _MOST_AT_ONCE = 2
+T = TypeVar("T")
 
 
 def packed(texts: Sequence[str]) -> bytes:
@@ -44,6 +45,57 @@ def unpacked(data: bytes) -> list[str]:
     return [rest[start:end] for start, end in pairwise((0, *ends))]
 
 
+class PackedList(Sequence[T]):
+    """Items of which some are held packed: each is whole when it is looked at, and `held` has it without its long texts.
+
+    Args:
+        texts: returns what may be long in an item.
+        with_texts: returns an item with other texts in the places of those.
+    """
+
+    def __init__(self, texts: Callable[[T], list[str]], with_texts: Callable[[T, Sequence[str]], T]) -> None:
+        self._texts, self._with_texts = texts, with_texts
+        self.held: list[T] = []
+        self.packed: dict[int, bytes] = {}
+
+    def pack(self, place: int) -> None:
+        """Hold the long texts of an item packed."""
+        texts = self._texts(self.held[place])
+        self.packed[place] = packed(texts)
+        self.held[place] = self._with_texts(self.held[place], [""] * len(texts))
+
+    def unpack(self, place: int) -> None:
+        """Hold an item at hand again."""
+        self.held[place] = self._whole(place)
+        self.packed.pop(place, None)
+
+    def copy(self) -> PackedList[T]:
+        """Return what there is now."""
+        copied = PackedList(self._texts, self._with_texts)
+        copied.held, copied.packed = self.held.copy(), self.packed.copy()
+        return copied
+
+    def _whole(self, place: int) -> T:
+        item, data = self.held[place], self.packed.get(place)
+        return item if data is None else self._with_texts(item, unpacked(data))
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._whole, range(len(self.held)))
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        found = range(len(self.held))[place]
+        return self._whole(found) if isinstance(found, int) else list(map(self._whole, found))
+
+
 class History:
     """The events of a session, oldest first; behind the last few millions of characters, long ones are held packed.
 
@@ -51,8 +103,7 @@ class History:
     """
 
     def __init__(self) -> None:
-        self._all: list[Envelope] = []
-        self._packed: dict[int, bytes] = {}
+        self._all = PackedList[Envelope](lambda envelope: _texts(envelope.event), _with)
         self._loose: deque[tuple[int, int]] = deque()
         self._loose_chars = 0
 
@@ -62,20 +113,15 @@ class History:
         if size_chars >= LONG_CHARS:
             self._loose.append((len(self._all), size_chars))
             self._loose_chars += size_chars
-        self._all.append(envelope)
+        self._all.held.append(envelope)
         for _ in range(_MOST_AT_ONCE):
             if self._loose_chars > _MOST_LOOSE_CHARS:
-                self._pack(*self._loose.popleft())
-
-    def _pack(self, place: int, size_chars: int) -> None:
-        envelope = self._all[place]
-        self._loose_chars -= size_chars
-        texts = _texts(envelope.event)
-        self._packed[place] = packed(texts)
-        self._all[place] = replace(envelope, event=_with(envelope.event, [""] * len(texts)))
+                place, size_chars = self._loose.popleft()
+                self._loose_chars -= size_chars
+                self._all.pack(place)
 
     def read(self) -> Sequence[Envelope]:
-        return Past(tuple(self._all), self._packed.copy()) if self._packed else tuple(self._all)
+        return self._all.copy() if self._all.packed else tuple(self._all.held)
 
 
 def _texts(event: Event) -> list[str]:
@@ -91,55 +137,25 @@ def _texts(event: Event) -> list[str]:
             return []
 
 
-def _with(event: Event, texts: Sequence[str]) -> Event:
+def _with(envelope: Envelope, texts: Sequence[str]) -> Envelope:
     """Return an event with other texts in the places of those that may be long."""
-    rest = iter(texts)
+    event, rest = envelope.event, iter(texts)
     match event:
         case ToolCallFinished():
-            return replace(event, result=next(rest))
+            event = replace(event, result=next(rest))
         case ToolCallStarted(arguments=arguments):
             given = {name: next(rest) if isinstance(value, str) else value for name, value in arguments.items()}
-            return replace(event, arguments=given)
+            event = replace(event, arguments=given)
         case MessageAdded(tool_calls=calls):
-            return replace(event, tool_calls=tuple(replace(call, arguments=next(rest)) for call in calls))
+            event = replace(event, tool_calls=tuple(replace(call, arguments=next(rest)) for call in calls))
         case _:
-            return event
+            pass
+    return replace(envelope, event=event)
 
 
 def bare(history: Sequence[Envelope]) -> Sequence[Envelope]:
     """Return events as they are held: long results and arguments may be empty, and going through them costs nothing."""
-    return history.held if isinstance(history, Past) else history
-
-
-class Past(Sequence[Envelope]):
-    """Events of which some are held packed (in `held` without what is long); each is whole when it is looked at."""
-
-    def __init__(self, envelopes: Sequence[Envelope], packed_events: Mapping[int, bytes]) -> None:
-        self.held = envelopes
-        self._packed = packed_events
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def __iter__(self) -> Iterator[Envelope]:
-        return map(self._whole, range(len(self)))
-
-    @overload
-    def __getitem__(self, place: int) -> Envelope: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Envelope, ...]: ...
-
-    def __getitem__(self, place: int | slice) -> Envelope | tuple[Envelope, ...]:
-        if isinstance(place, slice):
-            return tuple(map(self._whole, range(*place.indices(len(self)))))
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
-        return self._whole(place % len(self))
-
-    def _whole(self, place: int) -> Envelope:
-        envelope, data = self.held[place], self._packed.get(place)
-        return envelope if data is None else replace(envelope, event=_with(envelope.event, unpacked(data)))
+    return history.held if isinstance(history, PackedList) else history
 
 
 BULKY_CHARS = 800
@@ -233,15 +249,14 @@ class Entry:
     recalled: NotesAttached | None = None
 
 
-class Entries(Sequence[Entry]):
+class Entries(PackedList[Entry]):
     """The entries, oldest first; `last_picture` is the place of the last one with pictures, -1 where none has any.
 
-    Long results and arguments that are not sent any more may be held packed; each entry is whole when it is looked at.
+    Long results and arguments that are not sent any more may be held packed.
     """
 
     def __init__(self, first: Entry) -> None:
-        self._all: list[Entry] = []
-        self._packed: dict[int, bytes] = {}
+        super().__init__(_entry_texts, _entry_with)
         self._packed_to = 0
         self._tasks: list[int] = []
         self._met: dict[str, int] = {}
@@ -251,8 +266,8 @@ class Entries(Sequence[Entry]):
 
     def add(self, entry: Entry) -> None:
         """Add what was said next."""
-        place = len(self._all)
-        self._all.append(entry)
+        place = len(self)
+        self.held.append(entry)
         if entry.is_task:
             self._tasks.append(place)
         if entry.part:
@@ -264,40 +279,36 @@ class Entries(Sequence[Entry]):
 
     def use_first(self, entry: Entry) -> None:
         """Put another one in the place of the first."""
-        self._all[0] = entry
+        self.held[0] = entry
 
     def cut(self, length: int, kept_from: int) -> None:
         """Forget all behind the first so many; those from a place on are sent again, so they are held at hand."""
-        del self._all[length:]
-        for place in [place for place in self._packed if place >= kept_from]:
-            if place < length:
-                self._all[place] = self._whole(place)
-            del self._packed[place]
+        for place in [place for place in self.packed if place >= kept_from]:
+            self.unpack(place)
+        del self.held[length:]
         self._packed_to = min(self._packed_to, kept_from)
         del self._tasks[bisect_left(self._tasks, length) :]
         self._met = {path: place for path, place in self._met.items() if place < length}
         self._places = {part: place for part, place in self._places.items() if place < length}
         if self.last_picture >= length:
-            pictures = (place for place in range(length - 1, -1, -1) if self._all[place].message.images)
+            pictures = (place for place in range(length - 1, -1, -1) if self.held[place].message.images)
             self.last_picture = next(pictures, -1)
 
-    def pack(self, end: int, pinned: Container[str]) -> None:
+    def pack_to(self, end: int, pinned: Container[str]) -> None:
         """Hold some more of the long texts before a place packed: a few at a time, so that nobody waits for it."""
         last = min(end, self._packed_to + _MOST_AT_ONCE)
         for place in range(self._packed_to, last):
-            entry = self._all[place]
+            entry = self.held[place]
             parts = (entry.part, *(call.id for call in entry.message.tool_calls))
             if not any(part in pinned for part in parts) and sum(map(len, _entry_texts(entry))) >= LONG_CHARS:
-                self._packed[place] = packed(_entry_texts(entry))
-                self._all[place] = _entry_with(entry, [""] * len(_entry_texts(entry)))
+                self.pack(place)
         self._packed_to = max(self._packed_to, last)
 
-    def unpack(self, part: str) -> None:
+    def unpack_part(self, part: str) -> None:
         """Hold a result and its call at hand again."""
-        place = self._places.get(part)
-        for each in () if place is None else {place, self._answer_of(place)} & self._packed.keys():
-            self._all[each] = self._whole(each)
-            del self._packed[each]
+        if (place := self._places.get(part)) is not None:
+            self.unpack(place)
+            self.unpack(self._answer_of(place))
 
     def find(self, part: str) -> Entry | None:
         """Return what a part names."""
@@ -315,56 +326,24 @@ class Entries(Sequence[Entry]):
     def _answer_of(self, place: int) -> int:
         """Return the place of the answer that a result belongs to; of anything else its own."""
         answer = place
-        while self._all[answer].message.role is Role.TOOL:
+        while self.held[answer].message.role is Role.TOOL:
             answer -= 1
         return answer
-
-    def copy(self) -> Entries:
-        """Return what there is now, to be gone through in a thread."""
-        copied = Entries(self._all[0])
-        copied._all, copied._packed, copied._packed_to = self._all.copy(), self._packed.copy(), self._packed_to
-        return copied
-
-    def bare(self, start: int, end: int) -> list[Entry]:
-        """Return entries as they are held: long results that went well and long arguments may be empty."""
-        return self._all[start:end]
-
-    def _whole(self, place: int) -> Entry:
-        entry, data = self._all[place], self._packed.get(place)
-        return entry if data is None else _entry_with(entry, unpacked(data))
 
     @property
     def first_task(self) -> Entry | None:
         """Return what the user said first."""
-        return self._all[self._tasks[0]] if self._tasks else None
+        return self.held[self._tasks[0]] if self._tasks else None
 
     def last_task(self, before: int | None = None) -> Entry | None:
         """Return what the user said last before a place."""
         count = len(self._tasks) if before is None else bisect_left(self._tasks, before)
-        return self._all[self._tasks[count - 1]] if count else None
+        return self.held[self._tasks[count - 1]] if count else None
 
     def has_met(self, path: str) -> bool:
         """Tell whether a file was read or written, or came with the user's words."""
         attached = f'<file path="{path}"'
-        return path in self._met or any(attached in self._all[place].message.text for place in self._tasks)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return map(self._whole, range(len(self._all)))
-
-    @overload
-    def __getitem__(self, place: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Entry]: ...
-
-    def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
-        if isinstance(place, slice):
-            places = range(*place.indices(len(self._all)))
-            return list(map(self._whole, places)) if places and min(places) < self._packed_to else self._all[place]
-        return self._whole(place % len(self._all)) if -len(self._all) <= place < len(self._all) else self._all[place]
+        return path in self._met or any(attached in self.held[place].message.text for place in self._tasks)
 
 
 def _entry_texts(entry: Entry) -> list[str]:
