@@ -452,6 +452,9 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
         return Beginning(Begins.CALLS if gemma and tools.find(gemma[1]) else Begins.TEXT, at if gemma else end)
     is_marked = any(mark.startswith(behind[: len(mark)]) for mark in ("[ARGS]", "[CALL_ID]"))
     is_glm = "<arg_key>".startswith(text[end : end + 40].lstrip()[:9])
+    is_named = behind[:2] in ("\n{", "" if is_final else "\n") and not text[:at].strip()  # GLM-4: the name, then the arguments
+    if behind and is_named and tools.find(name) is not None:
+        return Beginning(Begins.NAMED_CALL, end + 1, name, "tag") if len(behind) > 1 else Beginning(Begins.MORE)
     if behind and (behind[0] in "({" or is_marked or is_glm) and tools.find(name) is not None:
         return Beginning(Begins.CALLS, at)
     return Beginning(Begins.TEXT, end)

@@ -166,6 +166,7 @@ OTHER_TAGS = (
     Case("html is text", "<div class='x'>\n<p>Hi</p>\n</div>"),
     Case("generic is text", "Use List<String> and a < b, a<b>c."),
     Case("glm", "<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>notes.txt</arg_value>\n</tool_call>", (READ,)),
+    Case("glm-4, name on its line", 'read\n{"path": "notes.txt"}', (READ,)),
     Case("glm two values",
         "<tool_call>write\n<arg_key>path</arg_key>\n<arg_value>hello.txt</arg_value>\n<arg_key>content</arg_key>\n"
         "<arg_value>Hello, world!</arg_value>\n</tool_call>", (HELLO,)),
