@@ -14,7 +14,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.features.pipeline.plan_queue import PipelineFile
-from lmtui.features.pipeline.trace import CommitTrace
+from lmtui.features.pipeline.runner import CommitTrace
 from lmtui.features.pipeline.values import Merge, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer

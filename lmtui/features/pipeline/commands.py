@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from lmtui.commands.command import AskYes, Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.pipeline.spec import ideate_task
+from lmtui.features.pipeline.planner import ideate_task
 from lmtui.features.pipeline.values import PipelinePlan, TaskAction, WorkspacePipeline, is_planning, status_lines
 
 SCOPE = "pipeline"

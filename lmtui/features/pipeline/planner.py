@@ -6,11 +6,14 @@ joined, so that a task may wait for one of an earlier part.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from posixpath import basename
 from typing import Annotated
 
@@ -20,7 +23,7 @@ from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, Usage
 from lmtui.core.lenient_json import fit_text, line_of, text_of, texts_of, without_commas
 from lmtui.core.permissions.shell_grammar import word_set
 from lmtui.core.ports import TokenCounter
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.features.pipeline.task_list import (
     QUOTED,
     commands_in,
@@ -336,16 +339,18 @@ async def decompose(
     room = room_for_plan(window_tokens, count_tokens, survey)
     if room < _LEAST_TOKENS:
         raise UsageError(f"the model's window of {window_tokens:,} tokens is too small to plan with", _BY_HAND)
-    planner = _Planner(ask, count_tokens, survey, int(window_tokens * _TITLES_RATIO))
+    parts: list[list[TaskDraft]] = []
     rest = [part for part in chunks(text, room, count_tokens) if part.strip()]
     while rest:
         part = rest.pop(0)
-        digest = plan_id(part)
-        answer = (known or {}).get(digest, "")
-        if answer and planner.take(part, answer):
+        digest, is_all = plan_id(part), not parts and not rest
+        with contextlib.suppress(ToolError):
+            parts.append(with_excerpts(read_tasks((known or {}).get(digest, ""), may_be_empty=True), part))
             continue
+        titles = _titles(parts, int(window_tokens * _TITLES_RATIO), count_tokens)
+        prompt = planner_prompt(part, survey, titles, "The plan" if is_all else _PART)
         try:
-            answer = await planner.answer_about(part, is_all=not planner.parts and not rest)
+            answer, drafts = await _answer(ask, prompt, may_be_empty=not is_all)
         except ToolError as error:
             halves = chunks(part, count_tokens(part) * 3 // 5, count_tokens)
             if count_tokens(part) < 2 * _LEAST_TOKENS or len(halves) < 2:
@@ -353,9 +358,10 @@ async def decompose(
                 raise ProviderError(Fault.REJECTED, told, f"Try again or use another model. {_BY_HAND}") from error
             rest[:0] = [half for half in halves if half.strip()]
             continue
+        parts.append(with_excerpts(drafts, part))
         if keep is not None:
             await keep(digest, answer)
-    return _possible(joined(planner.parts), "Try again, or use another model for the role planner.")
+    return _possible(joined(parts), "Try again, or use another model for the role planner.")
 
 
 _BY_HAND = (
@@ -387,56 +393,37 @@ def _possible(specs: dict[int, TaskSpec], hint: str) -> dict[int, TaskSpec]:
 _PART = 'A part of the plan (answer {"tasks": []} where it asks for nothing to be done)'
 
 
-class _Planner:
-    """Asks a model about the parts of a plan; `parts` are the tasks so far."""
+async def _answer(ask: Ask, prompt: str, *, may_be_empty: bool) -> tuple[str, list[TaskDraft]]:
+    """Return an answer with its tasks; one that cannot be used is asked for once more, with what was wrong.
 
-    def __init__(self, ask: Ask, count_tokens: TokenCounter, survey: str, title_tokens: int) -> None:
-        self._ask, self._count_tokens = ask, count_tokens
-        self._survey, self._title_tokens = survey, title_tokens
-        self.parts: list[list[TaskDraft]] = []
-
-    def take(self, part: str, answer: str) -> bool:
-        """Take an earlier answer about a part; tell whether it can be used."""
+    Raises:
+        ToolError: two answers cannot be used.
+        LmtuiError: the model did not answer.
+    """
+    problem = ""
+    for _ in range(2):
+        told = f"{prompt}\n\nYour last answer could not be used: {problem}" if problem else prompt
+        answer = await ask(PLANNER_SYSTEM, told, TASKS_SCHEMA)
+        if answer is None:
+            raise LmtuiError(
+                "the model did not answer, so the plan has no tasks yet", "Check the model server, then try again."
+            )
         try:
-            self.parts.append(with_excerpts(read_tasks(answer, may_be_empty=True), part))
-        except ToolError:
-            return False
-        return True
+            return answer, read_tasks(answer, may_be_empty=may_be_empty)
+        except ToolError as error:
+            problem = error.full_text()
+    raise ToolError(problem)
 
-    async def answer_about(self, part: str, *, is_all: bool) -> str:
-        """Take the tasks of a part; return the answer that has them.
 
-        Raises:
-            ToolError: two answers cannot be used.
-            LmtuiError: the model did not answer.
-        """
-        prompt = planner_prompt(part, self._survey, self._titles(), "The plan" if is_all else _PART)
-        problem = ""
-        for _ in range(2):
-            told = f"{prompt}\n\nYour last answer could not be used: {problem}" if problem else prompt
-            answer = await self._ask(PLANNER_SYSTEM, told, TASKS_SCHEMA)
-            if answer is None:
-                raise LmtuiError(
-                    "the model did not answer, so the plan has no tasks yet", "Check the model server, then try again."
-                )
-            try:
-                self.parts.append(with_excerpts(read_tasks(answer, may_be_empty=not is_all), part))
-            except ToolError as error:
-                problem = error.full_text()
-            else:
-                return answer
-        raise ToolError(problem)
-
-    def _titles(self) -> list[str]:
-        """Return the titles so far, the last ones if not all fit."""
-        titles: list[str] = []
-        left = self._title_tokens
-        for title in (draft.spec.title for part in reversed(self.parts) for draft in reversed(part)):
-            left -= self._count_tokens(title) + 2
-            if left < 0:
-                break
-            titles.insert(0, title)
-        return titles
+def _titles(parts: Sequence[Sequence[TaskDraft]], most_tokens: int, count_tokens: TokenCounter) -> list[str]:
+    """Return the titles so far, the last ones if not all fit."""
+    titles: list[str] = []
+    for title in (draft.spec.title for part in reversed(parts) for draft in reversed(part)):
+        most_tokens -= count_tokens(title) + 2
+        if most_tokens < 0:
+            break
+        titles.insert(0, title)
+    return titles
 
 
 def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list[tuple[str, str, object]]:
@@ -471,3 +458,80 @@ def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list
     doubt = "the check of task {} does not look like a command that can fail: {}"
     problems += [doubt.format(number, sanitize_line(check)[:100]) for number, check in prose]
     return [*rows, *(("problem", each, each) for each in problems)]
+
+
+IDEATE_TASK = """\
+Help the user to specify this: {topic}
+
+1. Look at the folder first, if it has files.
+2. {questions}
+3. Then write SPEC.md: the goal in two sentences, what is in and out of scope, and numbered acceptance criteria. Write each \
+criterion as a list item `- AC-1: what must be true`, and below it `  check: COMMAND` with a shell command that exits with 0 \
+when it is met, where one is possible.
+4. Write what is still open as `BLOCKING: question`, one per line.
+Write nothing but SPEC.md, and implement nothing."""
+_ASKS = (
+    "Ask one question at a time, the most important first, each with the answer that you suggest. Stop after each question and "
+    "wait for the answer. Ask at most ten."
+)
+_ASKS_NOBODY = "Nobody can answer questions now. Decide what is safe to decide; what is not goes into point 4."
+
+
+def ideate_task(topic: str, *, is_attended: bool = True) -> str:
+    """Return the task that turns a topic into SPEC.md, by questions to the user where one is there."""
+    return IDEATE_TASK.format(topic=topic.strip(), questions=_ASKS if is_attended else _ASKS_NOBODY)
+
+
+MANIFESTS = (
+    "README.md", "pyproject.toml", "setup.py", "requirements.txt", "package.json", "go.mod", "Cargo.toml", "pom.xml",
+    "build.gradle", "build.gradle.kts", "Package.swift", "Gemfile", "composer.json", "mix.exs", "CMakeLists.txt", "Makefile",
+)  # fmt: skip
+_DEPTH, _MOST_FILES = 5, 20_000
+_PATH = re.compile(r"[\w.+-]{1,100}(?:/[\w.+-]{1,100})*")
+
+
+def files_to_read(files: Sequence[str], plan_text: str, most: int = 12) -> list[str]:
+    """Return the files of which a survey shows the beginning: manifests, the topmost first, then files that the plan names."""
+    named = {each.rstrip(".") for each in _PATH.findall(plan_text)}
+    manifests = [path for path in files if PurePosixPath(path).name in MANIFESTS]
+    manifests.sort(key=lambda path: (path.count("/"), MANIFESTS.index(PurePosixPath(path).name), path))
+    wanted = [path for path in files if path in named or PurePosixPath(path).name in named]
+    return [*dict.fromkeys((*manifests[: most // 2], *wanted))][:most]
+
+
+def survey_text(files: Sequence[str], excerpts: Mapping[str, str], most_chars: int) -> str:
+    """Return what a workspace looks like: its files, down to 5 levels where there is room, then excerpts cut to fit.
+
+    Args:
+        files: paths relative to the workspace.
+        excerpts: beginnings of files by path, the most important first.
+        most_chars: the most characters of the result.
+    """
+    if not files:
+        return ""
+    head = "Files of the workspace:\n"
+    room = max(0, most_chars // (2 if excerpts else 1) - len(head))
+    paths = [each.split("/") for each in sorted(files[:_MOST_FILES])]
+    listings = [_listing(paths, depth) for depth in range(_DEPTH, 0, -1)]
+    parts = [head + _shortened(next((each for each in listings if len(each) <= room), listings[-1]), room)]
+    left = most_chars - len(parts[0])
+    for place, (path, text) in enumerate(excerpts.items()):
+        title = f"\n\n{sanitize_path(path)} begins:\n"
+        share = left // (len(excerpts) - place) - len(title)
+        if share > 0 and text.strip():
+            parts.append(title + _shortened(sanitize(fit_text(text)).rstrip(), share))
+            left -= len(parts[-1])
+    return "".join(parts)[: max(0, most_chars)]
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: max(0, most - 2)]}\n…"
+
+
+def _listing(paths: Sequence[Sequence[str]], depth: int) -> str:
+    """Return paths, a line each; of a folder below the depth only how many files it has."""
+    counts = Counter("/".join((*parts[:depth], "") if len(parts) > depth else parts) for parts in paths)
+    return "\n".join(
+        f"{sanitize_path(name)} ({pluralize(count, 'file')})" if name.endswith("/") else sanitize_path(name)
+        for name, count in counts.items()
+    )

@@ -31,7 +31,7 @@ from lmtui.core.verification import Rung, WorkspaceChecks
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile, changed_plan, find_plan, run_lock
-from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
+from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose, files_to_read, survey_text
 from lmtui.features.pipeline.report import (
     checkpoint_files,
     report_json,
@@ -41,11 +41,9 @@ from lmtui.features.pipeline.report import (
     tasks_json,
     usage_by_role,
 )
-from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
-from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
-from lmtui.features.pipeline.task_list import open_questions, read_task_list
+from lmtui.features.pipeline.runner import CommitTrace, PlanRunner, RunOptions, RunWatcher
+from lmtui.features.pipeline.task_list import criteria, open_questions, read_task_list
 from lmtui.features.pipeline.tools import PipelineToolbox
-from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.pipeline.values import (
     PLANS_FOLDER,
     WORKING,

@@ -17,11 +17,10 @@ from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import json_value
 from lmtui.features.pipeline.plan_queue import PipelineFile, find_plan, run_lock
-from lmtui.features.pipeline.planner import preflight
+from lmtui.features.pipeline.planner import ideate_task, preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import PipelineService
-from lmtui.features.pipeline.spec import ideate_task
 from lmtui.features.pipeline.values import (
     PLANS_FOLDER,
     PipelinePlan,

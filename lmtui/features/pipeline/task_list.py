@@ -357,6 +357,53 @@ def commands_in(value: str) -> list[str]:
     return [command for each in found if (command := each.strip("` \t").removeprefix("$ ").strip())]
 
 
+_CRITERION = re.compile(r"[*_`]*AC[-_]?(\d{1,4})\b[*_`]*\s*[:.)|–—-]*[*_]*\s*(.*)", re.IGNORECASE)
+_CHECK_LINE = re.compile(r"[*_]*checks?[*_]*\s*:[*_]*\s*(.*)", re.IGNORECASE)
+_CHECK_CODE = re.compile(r"\bcheck(?:ed|s)?\b[^`\n]{0,60}`([^`]+)`", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """An acceptance criterion; `check` is a command that exits with 0 when it is met, empty where there is none."""
+
+    number: int
+    text: str
+    check: str = ""
+
+
+def criteria(text: str) -> tuple[Criterion, ...]:
+    """Return the acceptance criteria of a specification, each number once, in their order."""
+    found: dict[int, Criterion] = {}
+    number, fence, is_command = 0, "", False
+    for raw in text.split("\n"):
+        line = raw.strip()
+        if opened := FENCE.match(line):
+            fence = "" if fence and line.startswith(fence) else fence or opened[1]
+            continue
+        words = without_marks(line)
+        begun = None if fence else _CRITERION.fullmatch(words)
+        if begun:
+            number, words = int(begun[1]), begun[2]
+            found.setdefault(number, Criterion(number, ""))
+        elif not fence and line.startswith("#"):
+            number = 0
+        if not number or not words:
+            continue
+        old, check = found[number], _check(words, is_command=is_command and bool(fence))
+        is_command = bool(_CHECK_LINE.fullmatch(words)) and not check
+        is_text = not old.text and not fence and not _CHECK_LINE.fullmatch(words)
+        said = plain(_CHECK_CODE.sub("", words)).strip(" ()|") if is_text else old.text
+        found[number] = Criterion(number, said, old.check or check)
+    return tuple(found.values())
+
+
+def _check(words: str, *, is_command: bool) -> str:
+    """Return the command of a line, empty where it has none; all of it where the line above asked for one."""
+    line, code = _CHECK_LINE.fullmatch(words), _CHECK_CODE.search(words)
+    given = words if is_command else line[1] if line else f"`{code[1]}`" if code else ""
+    return next(iter(commands_in(given)), "")
+
+
 def spec_text(spec: TaskSpec) -> str:
     """Return the text of a task."""
     document = tomlkit.document()

@@ -7,8 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.features.pipeline.spec import Criterion, criteria, files_to_read, ideate_task, survey_text
-from lmtui.features.pipeline.task_list import open_questions
+from lmtui.features.pipeline.planner import files_to_read, ideate_task, survey_text
+from lmtui.features.pipeline.task_list import Criterion, criteria, open_questions
 from lmtui.features.pipeline.values import OpenQuestion
 from tests.sets import depth, for_each
 
