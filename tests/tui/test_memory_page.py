@@ -141,7 +141,7 @@ async def what_is_found_is_opened_by_enter(driver: Driver) -> None:
         SearchHit(SearchSource.CODE, "parser/lexer.py:10-42", "def read_token(text):\n    return text\n", title="read_token"),
         SearchHit(SearchSource.MEMORY, "project", "Tests need Python 3.12 or newer [red]\x1b[2J"),
     ]
-    await driver.type("/find token", "FindList")
+    await driver.type("/find token", "Picker")
     await driver.until_shown("parser/lexer.py:10-42")
     assert "[red]" in driver.text()
     assert "\x1b" not in driver.text()

@@ -32,9 +32,10 @@ from lmtui.features.memory.values import (
 from lmtui.tui.commands import Command
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import Line, Span, fit, fit_path, indent, pad, row, wrap
+from lmtui.tui.lines.styled_text import Line, Span, fit, indent, row, wrap
 from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.picker import AskText, Confirm, Reading
+from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.widgets.bars import Part
 from lmtui.tui.workbench_api import FeatureController, Handler
 
@@ -47,7 +48,7 @@ _STYLES: Mapping[str, str] = {
 }  # fmt: skip
 _DATED_FROM = 70
 _MOST_QUOTE_ROWS, _MOST_ABOUT_ROWS = 3, 30
-_MOST_HITS, _MOST_HIT_LINES = 20, 6
+_MOST_HITS = 20
 _OTHER = {MemoryScope.PROJECT: MemoryScope.USER, MemoryScope.USER: MemoryScope.PROJECT}
 
 Item = MemoryProposal | Note
@@ -295,61 +296,6 @@ def _quote(evidence: Evidence, width: int) -> list[Line]:
     return [first, *indent(lines[1:], (bar,)), *(() if is_own else (source,))]
 
 
-class FindList(ListDialog[SearchHit, SearchHit | None]):
-    """Lists what a search of memory finds for some words; the result is the hit that is chosen."""
-
-    NAME, HEADING, CHOOSING, FILTER = "find", "Find", "open", "words of a hit"
-
-    def __init__(self, memory: WorkspaceMemory, words: str) -> None:
-        super().__init__(f'Find "{fit(sanitize_line(words), 40)}"')
-        self._memory, self._words, self._is_done = memory, words, False
-        self.noun = "hit"
-
-    def on_mount(self) -> None:
-        """Search; the first time, the folder is indexed first."""
-        self.show(())
-        self.run_worker(self._find(), group="find", exclusive=True)
-
-    async def _find(self) -> None:
-        try:
-            found = await self._memory.search(self._words, _MOST_HITS)
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
-            return
-        self._is_done = True
-        self.show(found)
-
-    def key(self, row: SearchHit) -> object:
-        """Return the place with the text."""
-        return row.place, row.text
-
-    def text(self, row: SearchHit) -> str:
-        """Return all that is searched."""
-        return f"{row.source} {row.place} {row.title} {row.text}"
-
-    def line(self, row: SearchHit, width: int) -> Line:
-        """Return a hit in aligned columns: what it is, where, and how it begins."""
-        place = sanitize_line(row.place if row.source is not SearchSource.MEMORY else SCOPE_NAMES[MemoryScope(row.place)])
-        room = min(48, max(12, width // 2))
-        said = " ".join(row.text.split())
-        return (
-            (pad(f" {row.source}", 10), "muted"),
-            (pad(fit_path(place, room), room + 2), ""),
-            (fit(sanitize_line(row.title or said), max(4, width - room - 13)), "muted"),
-        )
-
-    def about(self, row: SearchHit | None) -> tuple[str, Sequence[Command]]:
-        """Return how a hit begins."""
-        if row is None:
-            return "Nothing was found." if self._is_done else "Searching…", ()
-        lines = [fit(sanitize_line(line.rstrip()), 100) for line in row.text.splitlines() if line.strip()]
-        return "\n".join(lines[:_MOST_HIT_LINES]), self.verbs()
-
-    def act(self) -> None:
-        """Choose the marked hit."""
-        _ = self.dismiss(self.current) if self.current is not None else None
-
-
 class MemoryController(FeatureController):
     """Answers `/memory` and `/find`."""
 
@@ -364,12 +310,25 @@ class MemoryController(FeatureController):
         return Part(text.stylize(Style.from_meta({"verb": "app.run_command('memory.show')"})), "", 3) if waiting else None
 
     def _find(self, words: str) -> None:
-        _ = self.workbench.app.push_screen(FindList(self.host.extensions[WorkspaceMemory], words), self._chosen)
+        self.workbench.say("Searching…")
+        _ = self.workbench.app.run_worker(self._search(words), group="find", exclusive=True)
 
-    def _chosen(self, hit: SearchHit | None) -> None:
-        """Open a session, write where a file is into the prompt, or show the notes."""
-        if hit is None:
+    async def _search(self, words: str) -> None:
+        """List what is found, and open what is chosen; the first time, the folder is indexed first."""
+        try:
+            hits = await self.host.extensions[WorkspaceMemory].search(words, _MOST_HITS)
+        except LmtuiError as error:
+            self.workbench.say(error.full_text(), "error")
             return
+        self.workbench.say("" if hits else "Nothing was found.")
+        title = f'Find "{fit(sanitize_line(words), 40)}"'
+        choices = [_choice(number, hit) for number, hit in enumerate(hits)]
+        chosen = await self.workbench.app.push_screen_wait(Picker(title, choices, noun="hit")) if choices else None
+        if chosen is not None:
+            self._open(hits[int(chosen)])
+
+    def _open(self, hit: SearchHit) -> None:
+        """Open a session, write where a file is into the prompt, or show the notes."""
         match hit.source:
             case SearchSource.SESSION:
                 self.open_session(hit.place)
@@ -381,3 +340,9 @@ class MemoryController(FeatureController):
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, MemoryList):
             _ = self.workbench.app.push_screen(MemoryList(self.host.extensions[WorkspaceMemory], self.workbench.now))
+
+
+def _choice(number: int, hit: SearchHit) -> Choice:
+    place = SCOPE_NAMES[MemoryScope(hit.place)] if hit.source is SearchSource.MEMORY else hit.place
+    said = sanitize_line(" ".join((hit.title or hit.text).split()))
+    return Choice(str(number), sanitize_line(place), said, hit.text, hit.source)
