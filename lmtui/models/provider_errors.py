@@ -90,7 +90,7 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
     if "html" in content_type and (status < 500 or status == 501):
         return not_a_server(url, content_type, body.strip())
     if status in (401, 403):
-        return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", KEY_HINT)
+        return ProviderError(Fault.KEY_REFUSED, f"{url} requires a valid API key (HTTP {status})", KEY_HINT)
     if _NO_MODEL.search(said) or (status == 404 and "model" in said.lower()):
         hint = "`lmtui models` lists what the server has; choose with --model."
         return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r}: {said}", hint)
@@ -112,7 +112,7 @@ def load_failed(url: str, model: str, status: int, body: str, *, verb: str = "lo
         return ProviderError(Fault.REJECTED, f"{url} has no memory for {model}: {said}", hint)
     if status in (401, 403):
         hint = f"{KEY_HINT} In LM Studio, the key also needs permission to load models."
-        return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
+        return ProviderError(Fault.KEY_REFUSED, f"{url} requires a valid API key (HTTP {status})", hint)
     if status == 404 or _NO_MODEL.search(said):
         hint = "Look again to see what it has."
         return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r} to {verb}: {said}", hint)

@@ -58,7 +58,7 @@ async def test_faults_that_pass_are_retried_and_shown(fault: ScriptedFault) -> N
 
 @for_each(("fault", "kind", "words"), [
     (ScriptedFault(FaultKind.STATUS, status=500), Fault.SERVER_ERROR, "HTTP 500"),
-    (ScriptedFault(FaultKind.STATUS, status=401), Fault.KEY_REFUSED, "refuses the key"),
+    (ScriptedFault(FaultKind.STATUS, status=401), Fault.KEY_REFUSED, "requires a valid API key"),
     (ScriptedFault(FaultKind.STATUS, status=400, body='{"error": "bad field"}'), Fault.REJECTED, "bad field"),
     (
         ScriptedFault(FaultKind.STATUS, status=404, body='{"error": {"message": "no models loaded"}}'),
