@@ -20,7 +20,7 @@ from lmtui.features.mcp.mcp_config import (
     read_servers,
 )
 from lmtui.features.mcp.server import secrets_of
-from lmtui.features.mcp.service import WAIT_S
+from lmtui.features.mcp.values import WAIT_S
 from tests.sets import for_each
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.mcp.values import McpServer, McpServers, ServerState
+from lmtui.core.sanitize import sanitize_line
+from lmtui.features.mcp.values import McpServers, state_words
 
 SCOPE = "MCP servers"
 
@@ -24,7 +24,8 @@ async def control_servers(context: CommandContext, argument: str) -> Result:
     servers = context.host.extensions[McpServers]
 
     async def lines() -> Iterable[str]:
-        found = [*map(server_line, servers.servers()), *map(sanitize_line, servers.problems())]
+        found = [f"{sanitize_line(server.name)}: {state_words(server)}" for server in servers.servers()]
+        found += map(sanitize_line, servers.problems())
         return found or ["no MCP servers configured"]
 
     verb, _, name = argument.strip().partition(" ")
@@ -52,14 +53,6 @@ async def _status(context: CommandContext) -> tuple[str, str]:
     offers = context.host.extensions
     servers = offers[McpServers].servers() if McpServers in offers else ()
     return "MCP servers", ", ".join(f"{each.name} {each.state}" for each in servers)
-
-
-def server_line(server: McpServer) -> str:
-    """Return where a server is, in one line."""
-    tools = f", {pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
-    place = "".join(f", {part}" for part in (server.brings, server.place) if part)
-    problem = f": {server.problem}" if server.problem else ""
-    return sanitize_line(f"{server.name}: {server.state}{tools}{place}{problem}")
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -28,10 +28,6 @@ from lmtui.features.mcp.tool_names import server_key
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, read_plain
 
-KEYS = (
-    "name", "type", "transport", "command", "args", "env", "cwd", "url", "headers", "oauth", "disabled", "enabled", "sandbox",
-    "network", "toolchains", "workspace", "memory_mb", "timeout_s", "start_timeout_s",
-)  # fmt: skip
 FILE_KEYS = ("mcpServers", "mcp_servers")
 # Keys of other programs that change nothing here: words for people, and tools that would run there without being asked about.
 _HARMLESS = frozenset({
@@ -319,6 +315,7 @@ class _RawEntry(BaseModel):
     start_timeout_s: float | None = Field(None, ge=1, le=3600)
 
 
+KEYS = ("name", *_RawEntry.model_fields, "disabled", "enabled")
 _KEY = "mcpServers"
 
 

@@ -118,13 +118,7 @@ _PLACE_CELLS = 23
 _NOTICE_CELLS = 140
 _MOST_NAMED = 4
 _CHANGES: dict[str, Span] = {"added": ("+", "good"), "removed": ("-", "bad")}
-_TOLD = {
-    ServerState.FAILED: "MCP server {name} does not run: {problem}",
-    ServerState.CHANGED: "MCP server {name} offers other tools than you accepted; they wait for you",
-    ServerState.LOGIN: "MCP server {name} waits for your login",
-    ServerState.WAITING: "MCP server {name} waits for your yes",
-}
-_SHORT = {
+_NEEDS = {
     ServerState.FAILED: "does not run",
     ServerState.CHANGED: "has other tools",
     ServerState.LOGIN: "wants a login",
@@ -175,14 +169,11 @@ def change_lines(server: McpServer, width: int) -> list[Line]:
 
 def notice(servers: Sequence[McpServer]) -> str:
     """Return what the servers that need the user say above the prompt, on two lines of a small screen at most."""
-    if len(servers) != 1:
-        named = [f"{fit(sanitize_line(server.name), _NAME_CELLS)} {_SHORT[server.state]}" for server in servers]
-        text = f"MCP servers: {', '.join(named[:_MOST_NAMED])}"
-        return f"{text}{f' and {len(named) - _MOST_NAMED} more' if len(named) > _MOST_NAMED else ''}  /mcp"
-    (server,) = servers
-    name = fit(sanitize_line(server.name), _NAME_CELLS)
-    text = _TOLD[server.state].format(name=name, problem=sanitize_line(server.problem))
-    return f"{fit(text, _NOTICE_CELLS)}  /mcp"
+    problem = f": {sanitize_line(servers[0].problem)}" if len(servers) == 1 and servers[0].state is ServerState.FAILED else ""
+    named = [f"{fit(sanitize_line(server.name), _NAME_CELLS)} {_NEEDS[server.state]}" for server in servers]
+    listed = ", ".join(named[:_MOST_NAMED])
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return f"{fit(f'MCP: {listed}{more}{problem}', _NOTICE_CELLS)}  /mcp"
 
 
 def log_end(path: Path) -> list[str]:
@@ -335,7 +326,7 @@ class McpController(FeatureController):
     def _tell(self) -> None:
         """Say once of each server what became of it."""
         found = self._servers.servers()
-        is_new = any(server.state in _TOLD and self._told.get(server.name) is not server.state for server in found)
+        is_new = any(server.state in _NEEDS and self._told.get(server.name) is not server.state for server in found)
         self._told = {server.name: server.state for server in found}
         if is_new:
-            self.workbench.say(notice([server for server in found if server.state in _TOLD]), "warning")
+            self.workbench.say(notice([server for server in found if server.state in _NEEDS]), "warning")

@@ -15,7 +15,7 @@ from lmtui.core.offers import Offers
 from lmtui.core.ports import Toolbox
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import PromptFiles
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import ChildKind
 from lmtui.core.tool_servers import ToolServers
 from lmtui.engine.session import EngineSession
@@ -24,13 +24,12 @@ from lmtui.features.mcp.mcp_config import read_servers
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.server_trust import Memory, ServersTrust, resting_state
 from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
-from lmtui.features.mcp.values import McpServer, McpServers, ServerState, changes_text
+from lmtui.features.mcp.values import WAIT_S, McpServers, ServerState, changes_text, state_words
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
 
-WAIT_S = 122.0  # the limit of a start that fetches (npx, uvx), and a little more, so that what it failed of is known
 BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
 _FIRST_MEETING_S = 10.0
 _MARKS = {ServerState.READY: OK, ServerState.OFF: NONE, ServerState.REFUSED: NONE}
@@ -169,7 +168,9 @@ class McpService(WorkspaceFeature):
         for server in servers:
             state = FAILURE if server.state in BROKEN else _MARKS.get(server.state, WARNING)
             hint = TRUST_HINT if server.state is ServerState.WAITING else server.hint if state == FAILURE else ""
-            rows.append(CheckRow("mcp", state, f"{sanitize_line(server.name)}: {state_words(server)}", hint))
+            rows.append(
+                CheckRow("mcp", state, f"{sanitize_line(server.name)}: {state_words(server, is_waited_for=True)}", hint)
+            )
             rows += _warnings(server.name, server.warnings)
         return rows
 
@@ -201,14 +202,3 @@ async def started_servers(workspace: Workspace) -> AsyncIterator[McpRoom]:
         yield room
     finally:
         await room.close()
-
-
-def state_words(server: McpServer) -> str:
-    """Return where a server is, and why."""
-    if server.state is ServerState.READY:
-        brings = f", {server.brings}" if server.brings else ""
-        return f"{pluralize(len(server.tools), 'tool')}, {pluralize(server.tokens, 'token')}{brings}, {server.place}"
-    if server.state is ServerState.STARTING:
-        return f"no answer within {WAIT_S:.0f} s"
-    why = server.problem or changes_text(server.changes)
-    return sanitize_line(f"{server.state}{f': {why}' if why else ''}")

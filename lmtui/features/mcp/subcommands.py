@@ -14,8 +14,8 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.mcp.mcp_config import add_server, config_files, entry_of, read_servers, remove_server
 from lmtui.features.mcp.server_trust import Memory, set_choice
-from lmtui.features.mcp.service import BROKEN, started_servers, state_words
-from lmtui.features.mcp.values import McpServer, ServerState
+from lmtui.features.mcp.service import BROKEN, started_servers
+from lmtui.features.mcp.values import McpServer, ServerState, state_words
 from lmtui.features.service import CommandCall
 from lmtui.registry import load
 from lmtui.settings import MODES, SANDBOXES
@@ -149,7 +149,7 @@ async def _log_in(call: CommandCall, name: str) -> int:
             room.accept(name)
             await room.settle(_LOGIN_S)
             server = next(each for each in room.servers() if each.name == name)
-    print(f"{sanitize_line(name)}: {state_words(server)}")
+    print(f"{sanitize_line(name)}: {state_words(server, is_waited_for=True)}")
     return 0 if server.state is ServerState.READY else 1
 
 
@@ -168,7 +168,7 @@ def as_json(server: McpServer) -> dict[str, object]:
 def _print(servers: Sequence[McpServer], problems: Sequence[str], files: Sequence[Path]) -> None:
     for server in servers:
         sign = "✗" if server.state in BROKEN else _SIGNS.get(server.state, "!")
-        print(f"{sign} {sanitize_line(server.name):<18} {state_words(server)}")
+        print(f"{sign} {sanitize_line(server.name):<18} {state_words(server, is_waited_for=True)}")
         print("\n".join(f"    {sanitize_line(line)}" for line in (server.words, server.reach) if line))
         if server.hint and (server.problem or server.state is ServerState.STARTING):
             print(f"    {sanitize_line(server.hint)}")

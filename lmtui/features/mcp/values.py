@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.remote_marks import mirrored, open_to_network
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.tool_servers import ToolServers
+
+WAIT_S = 122.0  # the limit of a start that fetches (npx, uvx), and a little more, so that what it failed of is known
 
 
 class ServerState(StrEnum):
@@ -113,6 +116,17 @@ class McpServer:
     def is_open(self) -> bool:
         """Tell whether its tools may be called."""
         return self.state in (ServerState.STARTING, ServerState.READY, ServerState.ENDED, ServerState.FAILED)
+
+
+def state_words(server: McpServer, *, is_waited_for: bool = False) -> str:
+    """Return where a server is, and why; one that was waited for and still starts gave no answer."""
+    if server.state is ServerState.READY:
+        parts = (pluralize(len(server.tools), "tool"), pluralize(server.tokens, "token"), server.brings, server.place)
+        return ", ".join(filter(None, ("" if is_waited_for else "ready", *parts)))
+    if server.state is ServerState.STARTING and is_waited_for:
+        return f"no answer within {WAIT_S:.0f} s"
+    why = server.problem or changes_text(server.changes)
+    return sanitize_line(f"{server.state}{f': {why}' if why else ''}")
 
 
 class McpServers(ToolServers, Protocol):
