@@ -7,9 +7,9 @@ Which calls a careful reader would run:
 * JSON, fenced JSON and Python calls without marks are calls where they are on lines of their own (or behind a colon or a
   sentence, up to the end of the line), with at most a short remark behind them, no question behind them, and no word around
   them that makes them an example.  Those inside a longer explanation are examples: they stay text.
-* A sentence that leads to calls (“I'll read it:”, “Next, list the folder:”) has to say that the model acts now, or only to name
-  the call (“the fix:”); else it introduces a quotation.  One that is whole before them (“The file has a bug.”) says nothing of
-  them unless it announces a quotation.  What is not told in English is not judged.
+* A sentence that leads to calls says that the model acts now (“I'll read it:”, “Next, list the folder:”), or only names the
+  call (“the fix:”); else one that tells of something (“the log says:”), or is long and English, introduces a quotation.  One
+  that is whole before them (“The file has a bug.”) says nothing of them unless it announces a quotation.
 * Of two between which is “or”, neither; of those behind a result that the model made up, none.
 * What was meant as a call and has no reading, or two, is not run and stays text.
 """
@@ -69,8 +69,8 @@ NAMES_CALL = _pattern(
     r"\A\W*(?:(?:and|then|now|so|sure|ok(?:ay)?|here(?: is|'s| are)?|this is|below is|my|the|a|an|its?|json|for|to|in|of|new"
     r"|next|first|second|third|last|final|other|same|corrected|fixed|right|proper|needed|required|necessary|actual|tool"
     r"|function|action|one|step|it|them|is|this|read|list|write|run|do|make|create|get|that|file|files|\d+)[\s,:'`\"]+)*"
-    r"(?:calls?|actions?|tools?|functions?|steps?|commands?|fix|edits?|changes?|requests?|ones?|json|assistant)"
-    r"(?: (?!print|can|could|may|might|would)\w+)?\W*\Z"
+    r"(?:calls?|actions?|tools?|functions?|steps?|commands?|fix|edits?|changes?|requests?|ones?|files?|json|it)"
+    r"(?: \w+)?\W*\Z"
 )
 DENIES = _pattern(
     r"\b(?:not|never|cannot|refus\w*|avoid\w*|hypothetical\w*|instead of|rather than|supposed to|suggest\w*|propos\w*"
@@ -80,9 +80,30 @@ DENIES = _pattern(
 # What says that it does not act, or not now: “the previous call”, “yesterday”.
 UNREAL = _pattern(
     DENIES.pattern,
-    r"\b(?:earlier|previously|yesterday|already|example|for instance|in the past|told)\b|\be\.g\.",
-    r"\b(?:the|my|your|its|their|a) (?:previous|last|earlier|original|failed|wrong|old|other)"
-    r" (?:agent|call|answer|message|command|turn|attempt|run|request|tool|action|output|result|response|session)\b",
+    r"\b(?:earlier|previously|yesterday|already|example|for instance|in the past)\b|\be\.g\.",
+    r"\b(?:the|my|your|its|their|a) (?:previous|last|earlier|original|failed|wrong|old)"
+    r" (?:call|answer|message|command|turn|attempt|run|request|tool|action|output|result|response|session)\b",
+)
+# What tells: of the past, of what others sent, of what a file holds, of how things may be written.
+TELLS = _pattern(
+    r"\b(?:was|were|been|did|had|said|says?|sent|ran|made|prints?|printed|logs?|logged|returns?|returned|contain(?:s|ed)?"
+    r"|contents?|holds?|held|reads|expect\w*|shows|showed|shown|found|received|wrote|written|writes|report\w*|produce\w*|reply"
+    r"|repli(?:es|ed)|respon\w*|answer\w*|gives|gave|given|looks? like|looked|stored|stands|stood|pasted|quote[sd]?"
+    r"|documented|documentation|docs|recorded|captured|generate[sd]|emits|emitted|output\w*|result\w*|transcript\w*|excerpt\w*|sample\w*|example\w*|fixture\w*"
+    r"|snippet\w*|format|syntax|schema|template|prompt|payload\w*|history|diff|patch|comments?|issue|ticket|readme|previous|past"
+    r"|form|shape|notation|protocol|spec(?:ification)?|manual|guide|tutorial|usage|demo\w*|illustrat\w*|included|such as"
+    r"|something like|like (?:this|so|that)|as follows|either|alternative\w*|option\w*|ways|choices|possibilit\w*"
+    r"|(?:can|may) be|you (?:can|could|may|might|should|would|need|must|have|want|had|wrote)|one (?:can|could|may|might|would)"
+    r"|users can|(?:two|three) calls|your (?:message|request|input|code|test|model|agent|config\w*)|before|after|actual|wrong"
+    r"|incorrect)(?!\w)",
+    r"\blines? \d+|\A\W*(?:old|new|right|good|bad|input|[A-Z]|case \w+|test case \w+)\W*:\W*\Z"
+    r"|\b(?:assistant|model|user)\b[^:*]{1,80}:\Z"
+    r"|\bI (?:can |now |can now )?(?:see|notice|spot)\b",
+)
+# What names a file, as one does before its content.
+NAMES_FILE = _pattern(
+    r"\b(?:file|document|page|script|mail|e-?mail|agent)\b[^:]{0,80}:\Z"
+    r"|[`\"']?[\w/\-]+\.(?:md|txt|json|jsonl|ya?ml|toml|py|js|ts|html|log|rst|sh)[`\"']?:\Z",
 )
 # What makes it hang on something that has not happened, or on the reader.
 DEPENDS = _pattern(
@@ -108,14 +129,23 @@ ANNOUNCES = _pattern(
     r"\b(?:do not|don't|never|should not|must not|will not|won't|cannot|can't)"
     r" (?:run|call|use|send|write|do|execute) (?:this|that|these|the following|it|such|any)\b",
 )
-ASKS = _pattern(r"(?:\A|[.!\n])(?![^.!?\n]*\b(?:any|some)thing (?:else|more)\b)[^.!?\n]*\?")
+ASKS_LEAVE = _pattern(
+    r"\b(?:(?:should|shall|may|can|could|must|do) (?:I|we)\b|(?:would|do|could|will|can|did) you\b"
+    r"|are you (?:ok(?:ay)?|sure|fine)|is (?:it|that|this) (?:ok(?:ay)?|fine|all right|alright)"
+    r"|(?:ok(?:ay)?|agreed|right|proceed|go ahead|confirm|deal))\b"
+    r"(?![^\n?]{0,60}\b(?:anything|something) (?:else|more)\b)[^\n?]*\?|\A\W*\?"
+)
+ASKS_ABOUT = _pattern(
+    r"\b(?:what|how|why|which|is|does|do|did|are|was|were)\b[^?]{0,200}\b(?:this|that|these|those|the following)\b[^?]{0,200}\?"
+)
 DISOWNS = _pattern(
     r"\bI (?:have not|haven't|did not|didn't|will not|won't|do not|don't|cannot|can't|never|would not|wouldn't|am not"
     r"|refuse to) (?:\w+ )?(?:run|ran|done|do|did|follow\w*|call\w*|execute\w*|made|make|sent|send|allowed|obey)\b",
     r"\bI(?:'ll| will| am|'m)? (?:ignor\w+|leave (?:it|this)|left it|hold)\b|\b(?:stop|wait) here\b"
-    r"|\buntil you\b|\b(?:inject|attack)\w*|\bneither\b|\bnone of (?:them|these|this)\b|\bnothing was (?:run|sent)\b",
+    r"|\buntil you\b|\b(?:inject|attack)\w*|\bneither (?:has|was|is|of)\b|\bnone of (?:them|these|this)\b"
+    r"|\bnothing was (?:run|sent)\b|\bfor your (?:word|permission|approval|confirmation|go-ahead|answer|decision)\b",
     r"\b(?:has|have|was|were|is|are) not (?:been )?(?:run|made|executed|sent|allowed)\b|\bnot (?:from|part of) you",
-    r"\b(?:the|this|that) (?:call|command|request) (?:above )?(?:is|was|would)\b|\bfor your \w+|\bjust say\b",
+    r"\b(?:the|this|that) (?:call|command|request) (?:above )?(?:is|was|would)\b|\bjust say\b",
     r"\b(?:tell me|let me know) (?:to|which|before|(?:if|whether) (?:I|this|that|it|you (?:agree|approve|want|would)))\b",
     r"\(y/n\)|\[y/n\]|\bis (?:how|what) (?:a|an|the|such|it|this|that|one|calls?)\b|\bthat is all of it\b",
     r"\b(?:just|only) (?:an example|documentation)\b",
@@ -199,9 +229,10 @@ def is_disowned(behind: str, *, is_own: bool) -> bool:
     With `is_own` the words before say that the model acts now, and the sentence may go on (“and then run the tests”).
     """
     behind = behind.lstrip().replace("’", "'")
-    if any(each.search(behind) for each in (ASKS, DISOWNS)):
+    if any(each.search(behind) for each in (ASKS_LEAVE, DISOWNS)):
         return True
-    return goes_on(behind) and not (is_own and not UNREAL.search(behind.partition("\n")[0]))
+    line = behind.partition("\n")[0]
+    return goes_on(behind) and not (is_own and not UNREAL.search(line) and not TELLS.search(line))
 
 
 def goes_on(behind: str) -> bool:
@@ -261,22 +292,24 @@ def _leads_to_quote(lead: str, *, is_marked: bool) -> bool:
         return False
     if ANNOUNCES.search(lead) and not TENDS.search(lead):
         return True
-    if bare.endswith(("?", ".", "!")):
-        return bare.endswith("?")
+    if bare.endswith("?"):
+        return any(each.search(bare) for each in (ASKS_LEAVE, ASKS_ABOUT))
+    if bare.endswith((".", "!")):
+        return False
     if DEPENDS.search(lead) or (not is_marked and INSTRUCTS.search(lead)):
         return True
     if any(_is_act(part) for part in (_CLAUSE.split(lead)[-1], lead)):
         return False
-    is_short = len(_WORD.findall(lead)) <= _FEW_WORDS
-    is_judged = lead.rstrip("*_ ").endswith(":") if is_short else _IS_ENGLISH.search(lead) is not None
-    return is_judged and NAMES_CALL.match(lead) is None
+    is_long = len(_WORD.findall(lead)) > _FEW_WORDS and _IS_ENGLISH.search(lead) is not None
+    is_told = any(each.search(lead) for each in (UNREAL, TELLS, NAMES_FILE))
+    return is_told or (is_long and NAMES_CALL.match(lead) is None)
 
 
 def _is_act(part: str) -> bool:
     """Tell whether a sentence, or its last clause, says that the model acts now."""
     if RESOLVES.search(part) and not DENIES.search(part):
         return True
-    return not UNREAL.search(part) and bool(ACTS.search(part) or TENDS.search(part))
+    return not UNREAL.search(part) and bool(ACTS.search(part) or (TENDS.search(part) and not TELLS.search(part)))
 
 
 EVERY_CHARS = 256
@@ -368,6 +401,12 @@ def first_of_many(text: str, period: int) -> int:
 
 REMARK_CHARS = 300
 _SAME_IN_A_ROW = 4
+_EXAMPLE = _pattern(
+    r"\b(?:for example|for instance|an example|examples?:|e\.g\.|would look like|looks like this|look like this|in this format"
+    r"|in the format|following format|format is|syntax is|hypothetical|instead of"
+    r"|(?:do not|don't|never|should not|shouldn't|must not|mustn't) (?:run|call|use|send|write|do)"
+    r"|would have been|you said|you sent)\b"
+)
 _IN_DATA = re.compile(r"""(?:^|[{\[,])\s*"[^"\n]{0,80}"\s*:\Z|[\]}]\s*,\Z|\[\Z""", re.MULTILINE)
 _STRAY_END = re.compile(r"</(?:parameter|arg_value|param)>")
 
@@ -468,7 +507,7 @@ class AnswerBuilder:
         is_example = is_quoted(before, is_marked=is_marked)
         is_example = is_example or (self._was_quoted and (is_joint(before) or goes_on(before)))
         if not is_marked and not is_example:
-            is_example = _IN_DATA.search(before[-200:].rstrip().rpartition("\n\n")[2]) is not None
+            is_example = any(each.search(before[-200:].rstrip().rpartition("\n\n")[2]) for each in (_EXAMPLE, _IN_DATA))
         self._was_quoted = is_example
         self._held.append(_Part(raw, entries, is_marked, is_example, acts(before)))
         self._remark_size = 0
@@ -486,7 +525,7 @@ class AnswerBuilder:
     def finish(self, *, is_over: bool = False) -> None:
         """Decide what is held; `is_over`: what came behind does not count, nor does the white space before it."""
         behind = "".join(part.text for part in self._held[self._last_call() + 1 :])
-        self._release(are_calls="?" not in behind)
+        self._release(are_calls="?" not in behind and not _EXAMPLE.search(behind))
         if self._space and not self.ends_with_call and not is_over:
             self._append(self._space)
             self._space = ""
