@@ -30,7 +30,6 @@ LIMIT_SHARE, TARGET_SHARE = 0.75, 0.5
 FACTS_SHARE, WORDS_SHARE, PLAN_SHARE, ERRORS_SHARE = 0.12, 0.1, 0.06, 0.06  # of the room that a request may fill
 KEPT_RESULTS = 3
 _LEAST_GAIN_TOKENS = 24
-_NEAR = 12
 _CHARS_PER_TOKEN = 3.5
 _MOST_FACTS_CHARS = 6_000
 _MOST_TRIES = 3
@@ -68,11 +67,14 @@ class RoomNeeded:
         return Shares(facts, int(chars * WORDS_SHARE), int(chars * PLAN_SHARE), int(chars * ERRORS_SHARE))
 
 
-class _Sheet:
-    """What is taken out so far, and what that leaves.  `open_errors` are the parts of results that nothing repaired yet."""
+class _Compaction:
+    """How a conversation is made to fit: what is taken out so far, and what that leaves.
 
-    def __init__(self, talk: Conversation, size: Callable[[Message], int], tokens: int) -> None:
-        self.talk, self.size, self.tokens = talk, size, tokens
+    `open_errors` are the parts of results that nothing repaired yet.
+    """
+
+    def __init__(self, talk: Conversation, plan: Plan, size: Callable[[Message], int], tokens: int, room: RoomNeeded) -> None:
+        self.talk, self.plan, self.size, self.tokens, self.room = talk, plan, size, tokens, room
         self.elided: dict[str, Entry] = {}
         self.folded: dict[str, Entry] = {}
         self.kept_from = 0
@@ -80,12 +82,37 @@ class _Sheet:
         self.gist = talk.gist(len(talk.entries))
         self.open_errors = {failure.part for failure in self.gist.errors.values()}
 
+    @property
+    def gone(self) -> set[str]:
+        """Return the parts that are summed up now."""
+        entries, before = self.talk.entries, self.talk.folding.kept_from
+        if self.kept_from <= before:
+            return set()
+        kept = {entry.part for entry in (last_said(entries, self.kept_from), entries.first_task) if entry is not None}
+        return {entry.part for entry in entries[before : self.kept_from]} - kept
+
+    def parts(self) -> list[Entry]:
+        """Return what may become shorter, oldest first: what came with the user's last words too, where those are summed up."""
+        folding, entries = self.talk.folding, self.talk.entries
+        said = last_said(entries, folding.kept_from) if folding.kept_from else None
+        found = [*([said] if said else []), *entries[folding.kept_from :]]
+        return [entry for entry in found if entry.part and entry.part not in folding.elided and not self._is_pinned(entry)]
+
+    def last_few(self, parts: list[Entry]) -> list[Entry]:
+        """Return the last results, which stay as long as there is another way: a few, the newest whatever its size."""
+        share, taken = (self.room.target - self.room.fixed) // 2, list[Entry]()
+        results = [entry for entry in parts if entry.message.role is not Role.ASSISTANT]
+        for entry in reversed(results[-KEPT_RESULTS:]):
+            share -= self.size(entry.message)
+            if share < 0 and taken:
+                break
+            taken.insert(0, entry)
+        return taken
+
     def shown(self, entry: Entry) -> Message:
         """Return a message as it would be sent now."""
-        if entry.part in self.elided:
-            return self.talk.folding.shortened(entry)
-        if entry.part in self.folded:
-            return self.talk.folding.shortened(entry, is_folded=True)
+        if entry.part in self.elided or entry.part in self.folded:
+            return self.talk.folding.shortened(entry, is_folded=entry.part not in self.elided)
         return self.talk.folding.shown(entry)
 
     def elide(self, entry: Entry, *, is_folded: bool = False) -> None:
@@ -95,6 +122,46 @@ class _Sheet:
         if gain >= _LEAST_GAIN_TOKENS:
             (self.folded if is_folded else self.elided)[entry.part] = entry
             self.tokens -= gain
+
+    def cut(self, end: int) -> None:
+        """Sum up the beginning, up to the first place that makes enough room, else to the last that is not behind `end`."""
+        entries, before = self.talk.entries, max(self.talk.folding.kept_from, self.kept_from)
+        places = [place for place in cut_places(entries, before) if place <= end]
+        if not places:
+            return
+        old = self.summary or self.talk.folding.summary
+        old_cost = self.size(Message(Role.USER, old)) + self._said_cost(before) if old else 0
+        gains = self._gains(before)
+        wanted = self.tokens - old_cost - self.room.target
+        place, summary, cost = before, "", int((self.room.shares.facts + self.room.shares.errors) / _CHARS_PER_TOKEN)
+        for _ in range(_MOST_TRIES):  # how long the summary gets is known once it is there
+            if place > before and (gains[place] >= wanted + cost or place == places[-1]):
+                break
+            place = next((each for each in places if gains[each] >= wanted + cost), places[-1])
+            summary = summed_up(self.talk.gist(place).open_in(self.gist), self.plan, self.room, self.size)
+            cost = _JOINT_TOKENS + self.size(Message(Role.USER, summary)) + self._said_cost(place)
+        gain = gains[place] + old_cost - cost
+        if gain >= _LEAST_GAIN_TOKENS:
+            self.kept_from, self.summary = place, summary
+            self.tokens -= gain
+
+    def _said_cost(self, place: int) -> int:
+        """Return the size of what the user said last before a place, which a summary has in it."""
+        last = last_said(self.talk.entries, place)
+        return self.size(self.shown(last)) if last else 0
+
+    def _gains(self, before: int) -> dict[int, int]:
+        """Return how many tokens go when what is before each place is summed up."""
+        task, first = self.talk.entries.first_task, max(before, 1)
+        gains = {first: 0}
+        for place, entry in enumerate(self.talk.entries[first:], first):
+            is_kept = entry is task or self._is_pinned(entry)
+            gains[place + 1] = gains[place] + (0 if is_kept else self.size(self.shown(entry)))
+        return gains
+
+    def _is_pinned(self, entry: Entry) -> bool:
+        pinned = self.talk.folding.pinned
+        return bool(pinned) and (entry.part in pinned or any(call.id in pinned for call in entry.message.tool_calls))
 
 
 def compact(
@@ -113,124 +180,43 @@ def compact(
         room: how much there is.
         why: what asked for it, in words.
     """
-    sheet = _Sheet(talk, size, tokens)
-    parts = _parts(talk)
-    last = _last_few(parts, size, (room.target - room.fixed) // 2)
-    near = _step_of(talk.entries, last)
-    late = {entry.part for entry in talk.entries[near:]} if last else set()
+    way, entries = _Compaction(talk, plan, size, tokens, room), talk.entries
+    parts = way.parts()
+    last = way.last_few(parts)
+    places = range(len(entries) - 1, -1, -1)
+    near = _last_answer(entries, 1 + next((each for each in places if last and entries[each] is last[0]), len(entries) - 1))
+    late = {entry.part for entry in entries[near:]} if last else set()
     for entry in parts:
-        if sheet.tokens <= room.target:
+        if way.tokens <= room.target:
             break
         if entry.part not in late:
-            sheet.elide(entry)
-    if sheet.tokens > room.target:
-        _cut(sheet, plan, room, near)
-    if sheet.tokens > (room.target + room.limit) // 2:
-        _cut(sheet, plan, room, _last_answer(talk.entries, len(talk.entries)))
-    gone = _gone(sheet)
-    for entry in (each for each in parts if each.part in late - gone):
-        if sheet.tokens > room.limit:
-            sheet.elide(entry, is_folded=bool(last) and entry is last[-1])
-    if sheet.tokens > room.limit:
-        _cut(sheet, plan, room, len(talk.entries))
-    if sheet.tokens > room.limit or sheet.tokens >= tokens:
+            way.elide(entry)
+    if way.tokens > room.target:
+        way.cut(near)
+    if way.tokens > (room.target + room.limit) // 2:
+        way.cut(_last_answer(entries, len(entries)))
+    late -= way.gone
+    for entry in (each for each in parts if each.part in late):
+        if way.tokens > room.limit:
+            way.elide(entry, is_folded=bool(last) and entry is last[-1])
+    if way.tokens > room.limit:
+        way.cut(len(entries))
+    if way.tokens > room.limit or way.tokens >= tokens:
         return None
-    gone = _gone(sheet)
+    gone = way.gone
+    elided, folded = (tuple(part for part in found if part not in gone) for found in (way.elided, way.folded))
     return Compacted(
         why=why,
         tokens_before=tokens,
-        tokens_after=sheet.tokens,
-        elided=tuple(part for part in sheet.elided if part not in gone),
-        folded=tuple(part for part in sheet.folded if part not in gone),
-        kept_from=sheet.kept_from,
-        summary=sheet.summary,
+        tokens_after=way.tokens,
+        elided=elided,
+        folded=folded,
+        kept_from=way.kept_from,
+        summary=way.summary,
     )
 
 
-def _parts(talk: Conversation) -> list[Entry]:
-    """Return what may become shorter, oldest first: what came with the user's last words too, where those are summed up."""
-    folding, kept_from = talk.folding, talk.folding.kept_from
-    said = last_said(talk.entries, kept_from) if kept_from else None
-    entries = [*([said] if said else []), *talk.entries[kept_from:]]
-    return [entry for entry in entries if entry.part and entry.part not in folding.elided and not _is_pinned(talk, entry)]
-
-
-def _is_pinned(talk: Conversation, entry: Entry) -> bool:
-    pinned = talk.folding.pinned
-    return bool(pinned) and (entry.part in pinned or any(call.id in pinned for call in entry.message.tool_calls))
-
-
-def _gone(sheet: _Sheet) -> set[str]:
-    """Return the parts that are summed up now."""
-    talk = sheet.talk
-    if sheet.kept_from <= talk.folding.kept_from:
-        return set()
-    last, task = last_said(talk.entries, sheet.kept_from), talk.entries.first_task
-    kept = {entry.part for entry in (last, task) if entry is not None}
-    return {entry.part for entry in talk.entries[talk.folding.kept_from : sheet.kept_from]} - kept
-
-
-def _last_few(parts: list[Entry], size: Callable[[Message], int], share: int) -> list[Entry]:
-    """Return the last results, which stay as long as there is another way: a few, the newest whatever its size."""
-    taken: list[Entry] = []
-    results = [entry for entry in parts if entry.message.role is not Role.ASSISTANT]
-    for entry in reversed(results[-KEPT_RESULTS:]):
-        share -= size(entry.message)
-        if share < 0 and taken:
-            break
-        taken.insert(0, entry)
-    return taken
-
-
-def _cut(sheet: _Sheet, plan: Plan, room: RoomNeeded, end: int) -> None:
-    """Sum up the beginning, up to the first place that makes enough room, else to the last that is not behind `end`."""
-    talk = sheet.talk
-    entries, before = talk.entries, max(talk.folding.kept_from, sheet.kept_from)
-    places = [place for place in cut_places(entries, before) if place <= end]
-    if not places:
-        return
-    old = sheet.summary or talk.folding.summary
-    old_last = last_said(entries, before) if old else None
-    old_cost = sheet.size(_said(old)) + (sheet.size(sheet.shown(old_last)) if old_last else 0) if old else 0
-    gains = _gains(sheet, before)
-    wanted = sheet.tokens - old_cost - room.target
-    place = _best(entries, places, gains, wanted + int((room.shares.facts + room.shares.errors) / _CHARS_PER_TOKEN))
-    summary, cost = _told_at(sheet, plan, room, place)
-    for _ in range(_MOST_TRIES):  # how long the summary gets is known once it is there
-        if gains[place] >= wanted + cost or place == places[-1]:
-            break
-        place = _best(entries, places, gains, wanted + cost)
-        summary, cost = _told_at(sheet, plan, room, place)
-    gain = gains[place] + old_cost - cost
-    if gain >= _LEAST_GAIN_TOKENS:
-        sheet.kept_from, sheet.summary = place, summary
-        sheet.tokens -= gain
-
-
-def _told_at(sheet: _Sheet, plan: Plan, room: RoomNeeded, place: int) -> tuple[str, int]:
-    """Return the summary of all before a place, and how large it is together with the user's last words."""
-    summary = summed_up(sheet.talk.gist(place).open_in(sheet.gist), plan, room, sheet.size)
-    last = last_said(sheet.talk.entries, place)
-    return summary, _JOINT_TOKENS + sheet.size(_said(summary)) + (sheet.size(sheet.shown(last)) if last else 0)
-
-
-def _best(entries: Entries, places: list[int], gains: dict[int, int], wanted: int) -> int:
-    """Return the first place that makes enough room, or a near one where a task of the user's begins; else the last."""
-    enough = [place for place in places if gains[place] >= wanted]
-    if not enough:
-        return places[-1]
-    return next((each for each in enough[:_NEAR] if each < len(entries) and entries[each].is_task), enough[0])
-
-
-def summed_up(
-    gist: TranscriptSummary,
-    plan: Plan,
-    room: RoomNeeded,
-    size: Callable[[Message], int],
-    *,
-    own: str = "",
-    is_brief: bool = False,
-) -> str:
+def summed_up(gist: TranscriptSummary, plan: Plan, room: RoomNeeded, size: Callable[[Message], int], own: str = "") -> str:
     """Return a summary that takes at most its shares of the room, whatever the tokenizer makes of its letters.
 
     Args:
@@ -238,14 +224,13 @@ def summed_up(
         plan: how the work is.
         room: how much there is.
         size: returns a message's size in the server's tokens.
-        own: the model's own words, which come next to that.
-        is_brief: what is told in few words is to be half as long, for the sake of the model's own.
+        own: the model's own words, for which what is told in few words is half as long.
     """
     shares = room.shares
-    shares = text_shares = replace(shares, facts=shares.facts // 2) if is_brief else shares
+    shares = text_shares = replace(shares, facts=shares.facts // 2) if own else shares
     text = digest(gist, plan, shares)
     for _ in range(_MOST_TRIES):
-        density = size(_said(text)) * _CHARS_PER_TOKEN / len(text)
+        density = size(Message(Role.USER, text)) * _CHARS_PER_TOKEN / len(text)
         if density <= 1 or len(text) * density <= shares.total:
             break
         text_shares = text_shares.scaled(shares.total / (len(text) * density))
@@ -253,32 +238,10 @@ def summed_up(
     return digest(gist, plan, text_shares, own) if own else text
 
 
-def _step_of(entries: Entries, last: list[Entry]) -> int:
-    """Return where the step begins that the first of the last results belongs to."""
-    places = range(len(entries) - 1, -1, -1)
-    first = next((place for place in places if last and entries[place] is last[0]), len(entries) - 1)
-    return _last_answer(entries, first + 1)
-
-
 def _last_answer(entries: Entries, end: int) -> int:
     """Return the place of the last answer before a place, 0 where there is none."""
     places = range(end - 1, 0, -1)
     return next((place for place in places if entries[place].message.role is Role.ASSISTANT), 0)
-
-
-def _gains(sheet: _Sheet, before: int) -> dict[int, int]:
-    """Return how many tokens go when what is before each place is summed up."""
-    talk = sheet.talk
-    task, first = talk.entries.first_task, max(before, 1)
-    gains = {first: 0}
-    for place, entry in enumerate(talk.entries[first:], first):
-        is_kept = entry is task or _is_pinned(talk, entry)
-        gains[place + 1] = gains[place] + (0 if is_kept else sheet.size(sheet.shown(entry)))
-    return gains
-
-
-def _said(text: str) -> Message:
-    return Message(Role.USER, text)
 
 
 _LEAST_ROOM = 4.0  # times what they take
@@ -344,7 +307,7 @@ async def in_own_words(
         return event
     talk, own = agent.conversation, words[:limit_chars]
     gist = talk.gist(event.kept_from).open_in(talk.gist(len(talk.entries)))
-    told = summed_up(gist, agent.state.plan, room, partial(_size, agent), own=own, is_brief=True)
+    told = summed_up(gist, agent.state.plan, room, partial(_size, agent), own)
     more = _size(agent, Message(Role.USER, told)) - _size(agent, Message(Role.USER, event.summary))
     return replace(event, summary=told, tokens_after=event.tokens_after + more)
 
