@@ -199,9 +199,9 @@ class McpList(ListDialog[McpServer, None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
     NAME, HEADING, SCOPE, CHOOSING = "mcp", "MCP servers", SCOPE, "tools"
 
-    def __init__(self, servers: McpServers, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+    def __init__(self, servers: McpServers) -> None:
         super().__init__()
-        self._servers, self._confirm = servers, confirm
+        self._servers = servers
         self._leave: Callable[[], None] = lambda: None
 
     def on_mount(self) -> None:
@@ -283,7 +283,7 @@ class McpList(ListDialog[McpServer, None]):
         else:
             words = f"{sanitize_line(server.name)}: {escape_invisible_line(server.words)}\n{sanitize_line(server.source)}"
             title, text = "Let this server start?", words
-        if await self.app.push_screen_wait(self._confirm(title, text)):
+        if await self.app.push_screen_wait(Confirm(title, text)):
             self._servers.accept(server.name)
 
     async def _show_log(self, name: str) -> None:

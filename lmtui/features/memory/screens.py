@@ -62,14 +62,9 @@ class MemoryList(ListDialog[Item | str, None]):
     MemoryList #memory-box .list-about { max-height: 50%; }
     """
 
-    def __init__(
-        self,
-        memory: WorkspaceMemory,
-        now: Callable[[], datetime],
-        confirm: Callable[[str, str], Confirm] = Confirm,
-    ) -> None:
+    def __init__(self, memory: WorkspaceMemory, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._memory, self._now, self._confirm = memory, now, confirm
+        self._memory, self._now = memory, now
         self._changed: dict[str, MemoryProposal] = {}  # as the user wants to keep them
         self._waiting = 0
         self.noun = "note"
@@ -233,7 +228,7 @@ class MemoryList(ListDialog[Item | str, None]):
         return text if text and text != value else ""
 
     async def _is_sure(self, title: str, text: str) -> bool:
-        is_sure = await self.app.push_screen_wait(self._confirm(title, text))
+        is_sure = await self.app.push_screen_wait(Confirm(title, text))
         return bool(is_sure)
 
 

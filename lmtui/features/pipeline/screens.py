@@ -39,7 +39,7 @@ from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import MINUS, parse_patch
-from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, crop, fill, fit, indent, join_roles, row, wrap
+from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, crop, fill, fit, indent, join_roles, row
 from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice
@@ -59,7 +59,6 @@ TICK_S = 0.25
 LOOK_S = 5.0  # another process may be at work
 MOST_PATCH_BYTES = 4_000_000
 STOP = ("Stop the pipeline?", "What is under way is ready again and starts over. What is done stays.")
-_TEXT_ROWS, _FINDING_ROWS = 3, 2
 _VERBS = ("open", "diff", "details", "retry", "skip", "pause", "edit", "answer")
 _KEYS = ("next_column", "earlier", "later", "pause_all", "plans", "new", "stop")
 GAP_CELLS, CARD_ROWS = 2, 3  # two lines and a blank one
@@ -294,19 +293,18 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
             self.put(source.shown[place], line // CARD_ROWS)
 
 
-def detail_lines(plan: PipelinePlan, item: Item | None, width: int, now: datetime, most: int = 0) -> list[Line]:
-    """Return what is known of a task or a question: all of it, or at most so many lines of each text."""
+def detail_lines(plan: PipelinePlan, item: Item | None, width: int, now: datetime) -> list[Line]:
+    """Return what is known of a task or a question; what attempts came to is before the text of the task."""
     width = max(20, width - 2)
     if item is None:
         return []
     if not isinstance(item, PipelineTask):
         head: Line = ((f"Question {item.id}", "warn strong"), ("  has to be answered before the plan is done", "muted"))
-        return indent([head, *_wrapped(item.text, width, most)], ((" ", ""),))
+        return indent([head, *whole_text(item.text, width)], ((" ", ""),))
     found = [_head(plan, item, width)]
-    found += [line for each in _facts(item) for line in _wrapped(each, width, 0, "muted")] if not most else []
-    found += _wrapped(item.spec.text, width, most) if item.spec.text.strip() else []
-    found += [()] if most != 1 else []
-    found += [line for each in reversed(item.attempts) for line in _attempt(item, each, width, now, most)]
+    found += [line for each in reversed(item.attempts) for line in _attempt(item, each, width, now)]
+    found += [(), *whole_text(item.spec.text, width)] if item.spec.text.strip() else []
+    found += [line for each in _facts(item) for line in whole_text(each, width, "muted")]
     return indent(found, ((" ", ""),))
 
 
@@ -336,7 +334,7 @@ def _facts(task: PipelineTask) -> list[str]:
     return [f"{name}: {', '.join(values)}" for name, values in named if any(values)]
 
 
-def _attempt(task: PipelineTask, attempt: TaskAttempt, width: int, now: datetime, most: int) -> list[Line]:
+def _attempt(task: PipelineTask, attempt: TaskAttempt, width: int, now: datetime) -> list[Line]:
     is_under_way = attempt is task.attempts[-1] and task.state in WORKING
     sign: Span = (Spinner.sign(now), "accent") if is_under_way else ("✗", "bad") if attempt.stage else ("✓", "good")
     notes = f"failed at {sanitize_line(attempt.stage)}" if attempt.stage else task.state.value if is_under_way else ""
@@ -346,21 +344,12 @@ def _attempt(task: PipelineTask, attempt: TaskAttempt, width: int, now: datetime
     line.append(("  " + " · ".join(filter(None, (_elapsed_text(task, now, attempt), notes))), "muted"))
     found = [crop(tuple(line), width)]
     for finding in attempt.findings:
-        lines = _wrapped(finding, width - 14, min(most, _FINDING_ROWS))
-        found += indent(lines, ((" " * 12, ""), ("! ", "bad")), ((" " * 14, ""),))
+        found += indent(whole_text(finding, width - 14), ((" " * 12, ""), ("! ", "bad")), ((" " * 14, ""),))
     return found
 
 
-def _wrapped(text: str, width: int, most: int, role: StyleRole = "") -> list[Line]:
-    """Return a text in lines, at most so many (0: all of them)."""
-    if not most:
-        return whole_text(text, width, role)
-    lines = wrap(((sanitize_line(" ".join(text.split())), role),), width)
-    return lines if len(lines) <= most else [*lines[: most - 1], crop((*lines[most - 1], ("…", role)), width)]
-
-
 class PipelineScreen(BesideChat):
-    """Shows the newest plan, or a chosen one.  `open_session` opens a session; `confirm` asks before the work is stopped."""
+    """Shows the newest plan, or a chosen one.  `open_session` opens a session."""
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -386,10 +375,9 @@ class PipelineScreen(BesideChat):
         *,
         open_session: Callable[[str], object],
         folder: Path,
-        confirm: Callable[[str, str], Confirm] = Confirm,
     ) -> None:
         super().__init__()
-        self._plans, self._now, self._open_session, self._folder, self._confirm = plans, now, open_session, folder, confirm
+        self._plans, self._now, self._open_session, self._folder = plans, now, open_session, folder
         self._board, self._head = Board(now, id="pipeline-board"), Static("", id="pipeline-head", markup=False)
         self._note = Static("", id="pipeline-note", markup=False)
         self._detail, self._verbs = PageView(lambda _: [], id="pipeline-detail"), Verbs()
@@ -478,7 +466,7 @@ class PipelineScreen(BesideChat):
         self._board.touch(0)
         item, plan = self._board.current, self._plan
         if isinstance(item, PipelineTask) and item.state in WORKING and plan is not None:
-            _show_detail(self._detail, plan, item, self._now)
+            self._detail.show(lambda width: detail_lines(plan, item, width, self._now()))
 
     @on(Table.Marked)
     def _about(self) -> None:
@@ -488,7 +476,7 @@ class PipelineScreen(BesideChat):
         if plan is None or item is None:
             self.show_keys([command("pipeline.new")])
             return
-        _show_detail(self._detail, plan, item, self._now)
+        self._detail.show(lambda width: detail_lines(plan, item, width, self._now()))
         usable = _usable(plan, item) | {"next_column"} | ({"stop"} if self._plans.is_running else set())
         usable |= {"plans"} if len(self._plans.known) > 1 else set()
         verbs = [command(f"pipeline.{each}") for each in _VERBS if each in usable]
@@ -582,7 +570,7 @@ class PipelineScreen(BesideChat):
         if not self._plans.is_running:
             self._say("Nothing is being worked on here.")
             return
-        _ = self.app.push_screen(self._confirm(*STOP), lambda is_sure: self._do(self._plans.stop()) if is_sure else None)
+        _ = self.app.push_screen(Confirm(*STOP), lambda is_sure: self._do(self._plans.stop()) if is_sure else None)
 
     def action_pipeline_new(self) -> None:
         """Ask for a plan file, work through it, and show it."""
@@ -593,7 +581,7 @@ class PipelineScreen(BesideChat):
 
         async def ask(path: str) -> None:
             await self._plans.check_plan(path)
-            asked = self._confirm(f"Work through {sanitize_line(path)}?", START)
+            asked = Confirm(f"Work through {sanitize_line(path)}?", START)
             _ = self.app.push_screen(asked, lambda is_sure: work(path) if is_sure else None)
 
         def work(path: str) -> None:
@@ -657,11 +645,6 @@ class PipelineScreen(BesideChat):
             self._drafts[key] = body, sanitize_line(str(error))
             raise UsageError(f"not changed: {error}", "Edit it again; what you typed is kept.") from error
         _ = self._drafts.pop(key, None)
-
-
-def _show_detail(view: PageView, plan: PipelinePlan, item: Item, now: Callable[[], datetime]) -> None:
-    most = _TEXT_ROWS if view.app.size.height >= TALL_ROWS else 1
-    view.show(lambda width: detail_lines(plan, item, width, now(), most))
 
 
 def is_halted(plans: WorkspacePipeline, plan: PipelinePlan) -> bool:
