@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import json
 import logging
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +17,7 @@ from typing import Any
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from lmtui.core.errors import McpError
 from lmtui.features.folder_consent import replace_file
@@ -35,6 +34,14 @@ _CALLBACK = "/callback"
 Visit = Callable[[str], Awaitable[None]]
 
 
+class _Kept(BaseModel):
+    """What is kept of one server: its tokens, what it registered lmtui as, and the port of the way back."""
+
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+    port: int | None = None
+
+
 class TokenStore:
     """The tokens of one server, and what it registered lmtui as; implements the SDK's `TokenStorage`.
 
@@ -49,12 +56,11 @@ class TokenStore:
         self._keyring = _keyring()
 
     async def get_tokens(self) -> OAuthToken | None:
-        tokens: OAuthToken | None = _parsed(OAuthToken, (await self._read()).get("tokens"))
-        return tokens
+        return (await self._read()).tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Keep tokens."""
-        await self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
+        await self._write(tokens=tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return what the server registered lmtui as."""
@@ -62,36 +68,30 @@ class TokenStore:
             secret = self._client.get("client_secret") or None
             how = self._client.get("token_endpoint_auth_method") or ("client_secret_basic" if secret else "none")
             return OAuthClientInformationFull(client_id=client_id, client_secret=secret, token_endpoint_auth_method=how)
-        client: OAuthClientInformationFull | None = _parsed(OAuthClientInformationFull, (await self._read()).get("client"))
-        return client
+        return (await self._read()).client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Keep a registration."""
-        await self._write("client", client_info.model_dump(mode="json", exclude_none=True))
+        await self._write(client=client_info)
 
     async def port(self) -> int:
         """Return the port of the way back: the one that was registered, else one that is free now."""
-        kept = (await self._read()).get("port")
-        if isinstance(kept, int):
+        if kept := (await self._read()).port:
             with contextlib.suppress(OSError):  # somebody else has it now
                 return await _free_port(kept)
         port = await _free_port()
-        await self._write("client", None)  # it was registered with another way back
-        await self._write("port", port)
+        await self._write(client=None, port=port)  # it was registered with another way back
         return port
 
-    async def _read(self) -> dict[str, Any]:
-        text = await asyncio.to_thread(self._read_text)
+    async def _read(self) -> _Kept:
         try:
-            found = json.loads(text or "{}")
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+            return _Kept.model_validate_json(await asyncio.to_thread(self._read_text) or "{}")
+        except ValidationError:
+            return _Kept()
 
-    async def _write(self, name: str, value: object) -> None:
-        found = await self._read()
-        found[name] = value
-        await asyncio.to_thread(self._write_text, json.dumps(found))
+    async def _write(self, **changes: object) -> None:
+        found = (await self._read()).model_copy(update=changes)
+        await asyncio.to_thread(self._write_text, found.model_dump_json(exclude_none=True))
 
     def _read_text(self) -> str:
         if self._keyring is not None:
@@ -208,10 +208,3 @@ def _keyring() -> Any:  # Any: an optional package without types here
     except (errors.KeyringError, RuntimeError, OSError):
         return None
     return keyring
-
-
-def _parsed(shape: Any, found: object) -> Any:  # Any: one of the SDK's own models
-    try:
-        return shape.model_validate(found) if found else None
-    except ValidationError:
-        return None
