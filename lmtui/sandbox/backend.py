@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import compileall
 import contextlib
+import hashlib
 import os
 import secrets
+import shutil
 import sys
 import tempfile
 import time
@@ -22,7 +24,7 @@ from typing import Protocol
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
-from lmtui.paths import HOME_INSIDE, STORE_INSIDE
+from lmtui.paths import HOME_INSIDE, STORE_INSIDE, state_dir
 from lmtui.plain_files import path_outside
 from lmtui.sandbox.guest import confinement
 from lmtui.sandbox.guest.effects import discard
@@ -269,6 +271,27 @@ def supervisor_command(python: str, folder: str, settings: Settings) -> list[str
     _compile_once()
     start = f"import sys; sys.path.append({folder!r}); from guest.supervisor import main; main()"
     return [python, "-I", "-S", "-B", "-c", start, settings.to_json()]
+
+
+def guest_to_mount() -> Path:
+    """Return a copy of the supervisor's package with its bytecode: an upgrade of lmtui removes what running instances import.
+
+    It is the original where no copy can be made.  Blocks.
+    """
+    copy = state_dir() / "guest" / f"{_guest_digest()}-{sys.implementation.cache_tag}"
+    if not copy.exists():
+        with contextlib.suppress(OSError):  # one of another process is as good
+            state_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
+            made = shutil.copytree(GUEST, f"{copy}.{os.getpid()}", dirs_exist_ok=True)
+            compileall.compile_dir(made, quiet=2)
+            Path(made).rename(copy)
+    return copy if copy.exists() else GUEST
+
+
+@cache
+def _guest_digest() -> str:
+    files = [each for each in sorted(GUEST.rglob("*")) if each.is_file() and each.suffix != ".pyc"]
+    return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
 
 
 @cache

@@ -21,9 +21,9 @@ from lmtui.core.errors import SandboxUnavailable
 from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
-    GUEST,
     Options,
     environment_inside,
+    guest_to_mount,
     isolation_of,
     settings_of,
     supervisor_command,
@@ -373,7 +373,7 @@ class DockerBackend:
         found = [
             *self._workspace_mounts(types, kind, layout.overlay),
             *([types.Mount(SCRATCH[0], layout.scratch, type="bind")] if layout.scratch else []),
-            types.Mount(f"{FOLDER_INSIDE}/guest", str(GUEST), type="bind", read_only=True),
+            types.Mount(f"{FOLDER_INSIDE}/guest", str(guest_to_mount()), type="bind", read_only=True),
         ]
         if kind is InstanceKind.CHECKPOINT:
             found.append(types.Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.sandbox import backend
 from lmtui.sandbox.backend import GUEST, Isolation, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import check_workspace, relative_path
@@ -183,3 +185,13 @@ def test_a_supervisor_starts_without_modules_that_take_long_to_import() -> None:
     found = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, check=True).stdout
     assert "selectors" in found.split()
     assert not {"pathlib", "typing", "dataclasses", "inspect", "subprocess", "tempfile"} & set(found.split())
+
+
+@pytest.mark.bubblewrap
+async def test_an_upgrade_takes_nothing_from_a_running_instance(
+    open_sandbox: OpenSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "GUEST", shutil.copytree(GUEST, tmp_path / "guest"))
+    sandbox = await open_sandbox("bubblewrap")
+    shutil.rmtree(tmp_path / "guest")
+    assert "README.md" in await sandbox.glob("**", 10)
