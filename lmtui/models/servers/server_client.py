@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import warnings
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -215,44 +214,29 @@ def loaded(window_tokens: int, asked_tokens: int = 0, name: str = "") -> LoadPro
 
 _GIB = 1024**3
 _NOISE_BYTES = 64 * 1024**2
-
-
-def swapped_bytes() -> int:
-    """Return how much memory is swapped out, 0 where that is not told."""
-    with warnings.catch_warnings(), contextlib.suppress(OSError):
-        warnings.simplefilter("ignore")
-        return int(psutil.swap_memory().used)
-    return 0
+_SHARE = 0.75  # of the size of what went that has to come back
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryGate:
     """The limits of the wait: at most `limit_s`, and no longer than `steady_s` without anything coming back.
 
-    What was on a graphics card never comes back here: then the second limit ends the wait.  `share` is how much of the
-    model's size has to come back.  It also ends when the swap has grown by more than `swap_bytes` (0: whatever it does).
+    What was on a graphics card never comes back here: then the second limit ends the wait.
     """
 
     available: Callable[[], int] = lambda: int(psutil.virtual_memory().available)
-    swapped: Callable[[], int] = swapped_bytes
     limit_s: float = 60.0
     steady_s: float = 10.0
-    share: float = 0.75
-    swap_bytes: int = 512 * 1024**2
     tick_s: float = 0.25
 
     async def wait(self, before_bytes: int, freed_bytes: int) -> AsyncGenerator[LoadProgress, None]:
         """Wait after an unload; `before_bytes` was available before it, `freed_bytes` is the size of what went."""
         clock = asyncio.get_running_loop().time
-        wanted = before_bytes + int(freed_bytes * self.share)
+        wanted = before_bytes + int(freed_bytes * _SHARE)
         started = changed = clock()
-        most, swapped = self.available(), self.swapped()
-        while freed_bytes and self.share and most < wanted:
+        most = self.available()
+        while freed_bytes and most < wanted:
             if clock() - started >= self.limit_s or clock() - changed >= self.steady_s:
-                return
-            grown = self.swapped() - swapped if self.swap_bytes else 0
-            if grown > self.swap_bytes:
-                yield LoadProgress(f"swap use grew by {grown / _GIB:.1f} GiB: no longer waiting for memory")
                 return
             yield LoadProgress(f"waiting for memory: {most / _GIB:.1f} of {wanted / _GIB:.1f} GiB are free")
             await asyncio.sleep(self.tick_s)
