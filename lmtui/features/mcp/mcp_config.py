@@ -265,23 +265,17 @@ def checked_entry(name: str, value: object, source: str, *, is_own: bool) -> Ser
     fetches = kind == "stdio" and PurePath(command[0]).name in FETCHERS
     is_everywhere = read.network in (True, "on", "*") or (read.network is None and fetches)
     return ServerEntry(
+        **read.model_dump(include={"env", "cwd", "url", "headers", "oauth", "toolchains", "timeout_s"}),
         name=name.strip()[:100],
         source=source,
         is_own=is_own,
         kind=_HTTP_KINDS.get(kind, "stdio"),
         command=command if kind == "stdio" else (),
-        env=tuple(read.env.items()),
-        cwd=read.cwd,
-        url=read.url,
-        headers=tuple(read.headers.items()),
-        oauth=tuple(read.oauth.items()),
         is_disabled=value.get("disabled") is True or value.get("enabled") is False,
         on_host=kind == "stdio" and read.sandbox == "host",
         hosts=("*",) if is_everywhere else read.network if isinstance(read.network, tuple) else (),
-        toolchains=read.toolchains,
         can_write=read.workspace != "read",
         memory_mb=int(read.memory_mb),
-        timeout_s=read.timeout_s,
         start_timeout_s=read.start_timeout_s or (120.0 if fetches else 30.0),
         warnings=entry_warnings(name.strip()[:100], value),
         named=tuple(key for key in ("sandbox", "network") if value.get(key) is not None),
@@ -291,7 +285,10 @@ def checked_entry(name: str, value: object, source: str, *, is_own: bool) -> Ser
 _Text = Annotated[str, BeforeValidator(lambda found: str(found) if isinstance(found, int | float) else found)]
 _Words = Annotated[str, BeforeValidator(lambda found: found or "")]
 _Texts = Annotated[tuple[_Text, ...], BeforeValidator(lambda found: found or ())]
-_Pairs = Annotated[dict[str, _Text], BeforeValidator(lambda found: found or {})]
+_Pairs = Annotated[
+    tuple[tuple[str, _Text], ...],
+    BeforeValidator(lambda found: tuple(found.items()) if isinstance(found, dict) else found or ()),
+]
 
 
 class _RawEntry(BaseModel):
@@ -301,11 +298,11 @@ class _RawEntry(BaseModel):
     transport: _Words = ""
     command: _Texts | _Words = ""
     args: _Texts = ()
-    env: _Pairs = {}
+    env: _Pairs = ()
     cwd: _Words = ""
     url: _Words = ""
-    headers: _Pairs = {}
-    oauth: _Pairs = {}
+    headers: _Pairs = ()
+    oauth: _Pairs = ()
     sandbox: Literal["auto", "host"] = "auto"
     network: bool | Literal["on", "off", "*", "none", ""] | _Texts | None = None
     toolchains: _Texts = ()

@@ -210,9 +210,9 @@ WHERE digest NOT IN (SELECT digest FROM vector) ORDER BY source = 'memory' DESC,
                 self.release()
 
     def counts(self) -> dict[str, int]:
-        """Return how much is in it: items of each source, `chunks`, `vectors`, `bytes`."""
+        """Return how much is in it: `items`, `chunks`, `vectors`, `bytes`."""
         with self.open() as database:
-            sql = "SELECT source, count(*) FROM item GROUP BY source UNION SELECT 'chunks', count(*) FROM chunk \
+            sql = "SELECT 'items', count(*) FROM item UNION SELECT 'chunks', count(*) FROM chunk \
 UNION SELECT 'vectors', count(*) FROM vector"
             return {**dict(database.execute(sql).fetchall()), "bytes": self.path.stat().st_size}
 

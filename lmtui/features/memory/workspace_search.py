@@ -48,9 +48,6 @@ _PREFIXES = {"nomic": ("search_query: ", "search_document: "), "e5-": ("query: "
 _TOO_LONG = (Fault.REJECTED, Fault.OVERFLOW, Fault.SERVER_ERROR)
 _BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)  # what a line of a log may lead to
 _MESSAGE = re.compile(rb'[^\n]{1,200}?"kind":"(message_added","agent":"root","role":"(?:user|assistant)|session_renamed)"')
-_ITEM_NAMES = {
-    SearchSource.MEMORY: "note", SearchSource.SESSION: "session", SearchSource.DOC: "document", SearchSource.CODE: "code file",
-}  # fmt: skip
 T = TypeVar("T")
 Vectors = Sequence[Sequence[float]]
 Embed = Callable[[str, Sequence[str]], Awaitable[Vectors]]
@@ -201,11 +198,10 @@ class WorkspaceSearch:
             counts = await self._ask(self._index.counts)
         except UsageError as error:
             return sanitize_line(str(error))
-        items = ", ".join(pluralize(counts[source], name) for source, name in _ITEM_NAMES.items() if counts.get(source))
         vectors = f", {counts['vectors']:,} with vectors" if self.embedder is not None or counts["vectors"] else ""
         problem = f"; {self.embedder.problem}" if self.embedder is not None and self.embedder.problem else ""
-        chunks = pluralize(counts["chunks"], "chunk")
-        return f"{items or 'nothing'} in {chunks}{vectors}, {counts['bytes'] / 1e6:.1f} MB{problem}"
+        items = pluralize(counts["items"], "item")
+        return f"{items} in {pluralize(counts['chunks'], 'chunk')}{vectors}, {counts['bytes'] / 1e6:.1f} MB{problem}"
 
     async def _ask(self, ask: Callable[[], T]) -> T:
         """Ask the index in a thread, once more where it was broken and is a new one now."""

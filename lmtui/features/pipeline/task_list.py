@@ -79,7 +79,7 @@ def open_questions(text: str) -> tuple[OpenQuestion, ...]:
     """
     found: list[OpenQuestion] = []
     is_list, waits_for_text, can_be_answered = False, False, False
-    for line in _outside_fences(text.split("\n")):
+    for line in (line for line, is_code in _lines(text) if not is_code):
         heading, words = _HEADING.fullmatch(line), without_marks(line)
         if can_be_answered and (answer := _ANSWER.fullmatch(words)):
             found[-1] = OpenQuestion(found[-1].text, plain(answer[1]))
@@ -121,15 +121,15 @@ def without_marks(line: str) -> str:
 _MARKS = re.compile(r"(?:[-+>]|\*(?=\s)|#{1,6}|\d{1,4}[.)]|\[[ xX]\])\s++|[>|]\s*+")
 
 
-def _outside_fences(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines, stripped, that say something and are in no fenced block."""
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the lines, stripped, that say something, each with whether it is in a fenced block."""
     fence = ""
-    for raw in lines:
+    for raw in text.split("\n"):
         line = raw.strip()
         if found := FENCE.match(line):
             fence = "" if fence and line.startswith(fence) else fence or found[1]
-        elif line and not fence:
-            yield line
+        elif line:
+            yield line, bool(fence)
 
 
 @dataclass(slots=True)
@@ -374,24 +374,20 @@ class Criterion:
 def criteria(text: str) -> tuple[Criterion, ...]:
     """Return the acceptance criteria of a specification, each number once, in their order."""
     found: dict[int, Criterion] = {}
-    number, fence, is_command = 0, "", False
-    for raw in text.split("\n"):
-        line = raw.strip()
-        if opened := FENCE.match(line):
-            fence = "" if fence and line.startswith(fence) else fence or opened[1]
-            continue
+    number, is_command = 0, False
+    for line, is_code in _lines(text):
         words = without_marks(line)
-        begun = None if fence else _CRITERION.fullmatch(words)
+        begun = None if is_code else _CRITERION.fullmatch(words)
         if begun:
             number, words = int(begun[1]), begun[2]
             found.setdefault(number, Criterion(number, ""))
-        elif not fence and line.startswith("#"):
+        elif not is_code and line.startswith("#"):
             number = 0
         if not number or not words:
             continue
-        old, check = found[number], _check(words, is_command=is_command and bool(fence))
+        old, check = found[number], _check(words, is_command=is_command and is_code)
         is_command = bool(_CHECK_LINE.fullmatch(words)) and not check
-        is_text = not old.text and not fence and not _CHECK_LINE.fullmatch(words)
+        is_text = not old.text and not is_code and not _CHECK_LINE.fullmatch(words)
         said = plain(_CHECK_CODE.sub("", words)).strip(" ()|") if is_text else old.text
         found[number] = Criterion(number, said, old.check or check)
     return tuple(found.values())
