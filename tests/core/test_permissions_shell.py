@@ -296,13 +296,14 @@ def test_a_rule_that_keeps_paths_keeps_commands_off_the_real_files(command: str,
     assert not decided(command, Mode.AUTO, "deny Read(keep/**)", "deny Write").is_read_only
 
 
-@for_each("command", ["git merge x", "git add . && git stash", "git checkout HEAD:./k -- x", "git -C . stash; git status",
-    "git -C sub merge x", "cd sub && git restore .", "cd sub || exit\ngit add .\ngit stash"])  # fmt: skip
+@for_each("command", ["git merge x", "git mv a b", "git add . && git stash", "git checkout HEAD:./k -- x",
+    "git -C . stash; git status", "git -C sub merge x", "cd sub && git restore .", "cd sub || exit\ngit add .\ngit stash"])  # fmt: skip
 def test_git_may_give_hidden_contents_another_name_only_after_a_yes(command: str) -> None:
     assert verdict(command, Mode.AUTO) is ALLOW
     assert verdict(command, Mode.AUTO, "deny Read(keep/**)", f"allow {command}") is ASK
     assert verdict("git commit -am x && git push", Mode.AUTO, "deny Read(keep/**)", "deny Write(keep/**)") is ALLOW
     assert verdict(command, Mode.PLAN) is DENY
+    assert (verdict(command, Mode.NORMAL), verdict(command, Mode.NORMAL, f"allow {command}")) == (ASK, ALLOW)
 
 
 @for_each(("command", "folders"), [
