@@ -297,7 +297,8 @@ def test_a_rule_that_keeps_paths_keeps_commands_off_the_real_files(command: str,
 
 
 @for_each("command", ["git merge x", "git mv a b", "git add . && git stash", "git checkout HEAD:./k -- x",
-    "git -C . stash; git status", "git -C sub merge x", "cd sub && git restore .", "cd sub || exit\ngit add .\ngit stash"])  # fmt: skip
+    "git -C . stash; git status", "git -C sub merge x", "cd sub && git restore .",
+    "cd sub || exit\ngit add .\ngit stash"])  # fmt: skip
 def test_git_may_give_hidden_contents_another_name_only_after_a_yes(command: str) -> None:
     assert verdict(command, Mode.AUTO) is ALLOW
     assert verdict(command, Mode.AUTO, "deny Read(keep/**)", f"allow {command}") is ASK
