@@ -55,11 +55,9 @@ def _told(tool: Tool[Any]) -> str:
     """Return the smallest set of tools in which a tool is told."""
     if tool in (REPORT_RESULT, PIPELINE):
         return "sub-agents" if tool is REPORT_RESULT else "plans"
-    if tool in TOLD[ToolSet.ALL]:
-        return "full" if tool in TOLD[ToolSet.FULL] else "all"
     if tool is SEARCH:
         return "search"
-    registry = ToolRegistry()
+    registry = ToolRegistry(told=TOLD)
     for tools, word in ((ToolSet.LEAN, "small"), (ToolSet.LONG, "long"), (ToolSet.FULL, "full"), (ToolSet.ALL, "all")):
         if any(spec.name == tool.name for spec in registry.specs(tools, sees=True)):
             return word

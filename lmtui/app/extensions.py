@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from lmtui.registry import features, load
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store import rule_store
 from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.tool import Told
 
 
 class CompositeTrust:
@@ -88,6 +90,10 @@ class WorkspaceFeatures:
             if each.works_apart or not is_apart:
                 each.equip(session, sandbox)
         return session
+
+    def told(self) -> Mapping[str, Told]:
+        """Return when the model learns of a tool, by its name, where a feature decides that."""
+        return ChainMap(*({**each.told()} for each in self._all))
 
     def child_toolbox(self, own: ToolRegistry, kind: ChildKind) -> Toolbox:
         """Return the tools of a sub-agent."""

@@ -439,7 +439,7 @@ class Runtime:
         """Return what a session works with; one that `is_apart` gets nothing that acts outside its sandbox."""
         config, sandbox = own.config, own.sandbox
         policy = policy or Policy(is_attended=self.is_attended)
-        own_tools = tools_of(config, self._workspace)
+        own_tools = tools_of(config, self._workspace, {} if is_apart else self._features.told())
         given = self._features.equip(session_id, config, own_tools, sandbox, is_apart=is_apart)
         given.features.add(Interpreter, interpreter_of(config, sandbox))
         if not is_apart:

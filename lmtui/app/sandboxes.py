@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from lmtui.app.connection import ModelConnection
 from lmtui.app.folder_rules import rules_in_force
@@ -22,7 +23,8 @@ from lmtui.sandbox.project_tools import can_show
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.session_logs import AgentPapers
-from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
+from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, child_tools, without_agents
+from lmtui.tools.tool import Told
 
 _LEAST_MEMORY_MB = 512
 _MOST_TMP_MB = 4096
@@ -45,10 +47,10 @@ def command_limits(config: Config) -> CommandLimits:
     )
 
 
-def tools_of(config: Config, workspace: Path) -> ToolRegistry:
-    """Return the tools of the root agent."""
-    root, limits = str(workspace), command_limits(config)
-    return ToolRegistry(root, limits=limits) if config.has_sub_agents else tools_without_agents(root, limits)
+def tools_of(config: Config, workspace: Path, told: Mapping[str, Told] = MappingProxyType({})) -> ToolRegistry:
+    """Return the tools of the root agent, described as the features have them `told`."""
+    tools = ALL_TOOLS if config.has_sub_agents else without_agents()
+    return ToolRegistry(str(workspace), tools, command_limits(config), told)
 
 
 def team_of(

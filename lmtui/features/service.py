@@ -31,6 +31,7 @@ from lmtui.features.attempt_values import Attempt, WorkspaceAttempts
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.index_file import INDEX_FILE, IndexFile
 from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.tool import Told
 
 
 class Workspace(Protocol):
@@ -222,6 +223,10 @@ class WorkspaceFeature:
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
         """Give a session that is about to be opened what it brings."""
+
+    def told(self) -> Mapping[str, Told]:
+        """Return when the model learns of its tools, by name, where that depends on the settings."""
+        return {}
 
     def child_toolbox(self, toolbox: Toolbox, own: ToolRegistry, kind: ChildKind) -> Toolbox:
         """Return the tools of a sub-agent, those that it adds among them."""

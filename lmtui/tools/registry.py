@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -87,9 +88,9 @@ def child_tools(root: str, kind: ChildKind, *, can_send: bool, limits: CommandLi
     return ToolRegistry(root, (*own, *senders, session_tools.REPORT_RESULT), limits)
 
 
-def tools_without_agents(root: str, limits: CommandLimits = CommandLimits()) -> ToolRegistry:
+def without_agents() -> list[Tool[Any]]:
     """Return all tools but those that send sub-agents."""
-    return ToolRegistry(root, [tool for tool in ALL_TOOLS if tool not in _SENDERS], limits)
+    return [tool for tool in ALL_TOOLS if tool not in _SENDERS]
 
 
 def _note(call: Call[Any], unknown: Mapping[str, bool]) -> str:
@@ -163,15 +164,22 @@ class ToolRegistry:
     Args:
         root: the workspace's path on the host; models may send paths that begin with it.
         limits: what commands may take; the model is told.
+        told: when the model learns of a tool, by its name, where that differs from what the tool says.
     """
 
-    def __init__(self, root: str = "", tools: Sequence[Tool[Any]] = ALL_TOOLS, limits: CommandLimits = CommandLimits()) -> None:
+    def __init__(
+        self,
+        root: str = "",
+        tools: Sequence[Tool[Any]] = ALL_TOOLS,
+        limits: CommandLimits = CommandLimits(),
+        told: Mapping[str, Told] = MappingProxyType({}),
+    ) -> None:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
-        told = tuple(_with_limits(tool.spec(), limits) for tool in self._tools if tool.told is not Told.NEVER)
-        seldom = {tool.name for tool in self._tools if tool.told is Told.SELDOM}
-        specs = tuple(spec for spec in told if spec.name not in seldom)
-        sets = {ToolSet.FULL: specs, ToolSet.ALL: told}
+        when = {tool.name: told.get(tool.name, tool.told) for tool in self._tools}
+        every_told = tuple(_with_limits(tool.spec(), limits) for tool in self._tools if when[tool.name] is not Told.NEVER)
+        specs = tuple(spec for spec in every_told if when[spec.name] is Told.ALWAYS)
+        sets = {ToolSet.FULL: specs, ToolSet.ALL: every_told}
         sets |= {ToolSet.LEAN: _lean(specs, LEAN_TOOLS), ToolSet.LONG: _lean(specs, LONG_TOOLS)}
         self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
         others = [each for each in shell.OTHER_TOOLS if each.into in self._by_name]

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.key_protection import key_redactor
+from lmtui.app.sandboxes import tools_of
 from lmtui.config import Config, load_config
 from lmtui.core.errors import ConfigError, ToolError, UsageError
 from lmtui.core.hosts import WebResult, parse_search_backend
 from lmtui.core.messages import ToolSet
-from lmtui.features.web_tools.fetcher import WebClient, WebToolbox, to_markdown
+from lmtui.features.web_tools.fetcher import WebClient, to_markdown
 from lmtui.features.web_tools.search import plain_query, run_program
-from lmtui.tools.registry import ToolRegistry
 from tests.features.test_web_client import Gate, Internet, answer, plain, serving
 from tests.sets import for_each
 
@@ -223,14 +224,16 @@ def test_the_key_is_taken_out_of_all_that_is_kept() -> None:
 
 
 @for_each(
-    ("tools", "is_on", "can_search", "told"),
+    ("tools", "web", "search", "names"),
     [
-        (ToolSet.FULL, True, False, ["fetch"]), (ToolSet.FULL, True, True, ["fetch", "web_search"]),
-        (ToolSet.ALL, True, False, ["fetch"]), (ToolSet.ALL, True, True, ["fetch", "web_search"]),
-        (ToolSet.FULL, False, True, []), (ToolSet.LEAN, True, True, []), (ToolSet.LONG, True, True, []),
-        (ToolSet.HIDDEN, False, False, ["fetch", "web_search"]),
+        (ToolSet.FULL, "ask", "", ["fetch"]), (ToolSet.FULL, "ask", "brave", ["fetch", "web_search"]),
+        (ToolSet.ALL, "ask", "", ["fetch"]), (ToolSet.ALL, "ask", "brave", ["fetch", "web_search"]),
+        (ToolSet.FULL, "off", "brave", []), (ToolSet.LEAN, "ask", "brave", []), (ToolSet.LONG, "ask", "brave", []),
+        (ToolSet.HIDDEN, "off", "", ["fetch", "web_search"]),
     ],
 )  # fmt: skip
-def test_the_model_is_told_what_works(tools: ToolSet, told: list[str], *, is_on: bool, can_search: bool) -> None:
-    toolbox = WebToolbox(ToolRegistry(), is_on=is_on, can_search=can_search)
-    assert [spec.name for spec in toolbox.specs(tools) if spec.name in ("fetch", "web_search")] == told
+def test_the_model_is_told_what_works(tools: ToolSet, web: str, search: str, names: list[str], tmp_path: Path) -> None:
+    config = Config(web=web, web_search=search)
+    told = WorkspaceFeatures(IdleWorkspace(tmp_path, config)).told()
+    specs = tools_of(config, tmp_path, told).specs(tools)
+    assert [spec.name for spec in specs if spec.name in ("fetch", "web_search")] == names

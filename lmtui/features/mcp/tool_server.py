@@ -36,7 +36,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import ChildKind
 from lmtui.engine.session import EngineSession
 from lmtui.features.service import CommandCall, FeatureHost
-from lmtui.tools.registry import child_tools, tools_without_agents
+from lmtui.tools.registry import ToolRegistry, child_tools, without_agents
 
 BY = "mcp"
 _READS = (FileEffect.SHOWS, FileEffect.LISTS)
@@ -60,7 +60,7 @@ def served_tools(root: str, wanted: str) -> tuple[ToolSpec, ...]:
     """
     every = {
         spec.name: spec
-        for spec in tools_without_agents(root).specs(ToolSet.ALL, sees=True)
+        for spec in ToolRegistry(root, without_agents()).specs(ToolSet.ALL, sees=True)
         if traits_of(spec.name).file_effect in _SERVED and not traits_of(spec.name).is_for_work
     }
     reading = [spec.name for spec in child_tools(root, ChildKind.EXPLORE, can_send=False).specs() if spec.name != _NO_CHILD]

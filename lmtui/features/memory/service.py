@@ -23,7 +23,7 @@ from lmtui.features.folder_consent import folders_with_yes
 from lmtui.features.memory.memory_files import MemoryFiles, today, with_note
 from lmtui.features.memory.proposal_log import ProposalLog, similar
 from lmtui.features.memory.reflection import Reflection
-from lmtui.features.memory.tools import MemoryToolbox
+from lmtui.features.memory.tools import TOLD
 from lmtui.features.memory.values import (
     MAX_NOTE_CHARS,
     SCOPE_NAMES,
@@ -45,6 +45,7 @@ from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, Wor
 from lmtui.paths import kept_dir
 from lmtui.plain_files import NotPlain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.tools.tool import Told
 
 _log = logging.getLogger(__name__)
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -99,7 +100,10 @@ class MemoryService(WorkspaceFeature):
         if self._is_on:
             session.features.add(WorkspaceMemory, self)
             session.features.add(Notes, Notes(self.recall))
-            session.toolbox = MemoryToolbox(session.toolbox)
+
+    def told(self) -> Mapping[str, Told]:
+        """Return when the model learns of its tools: while memory is on."""
+        return TOLD if self._is_on else {}
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Read a session when it rests, and index the workspace while somebody works in it."""

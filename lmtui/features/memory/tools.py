@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.permissions.rules import Access, Verdict
-from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
+from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.chunks import words_of
 from lmtui.features.memory.values import (
@@ -228,18 +227,8 @@ MEMORY = Tool(
     told=Told.NEVER,
 )
 
-TOLD = {ToolSet.FULL: (MEMORY_SEARCH, MEMORY_APPEND), ToolSet.ALL: (MEMORY_SEARCH, MEMORY_APPEND, MEMORY_FORGET, MEMORY_READ)}
-
-
-class MemoryToolbox:
-    """Implements `core.ports.Toolbox` over another: the tools of memory are described while memory is on."""
-
-    def __init__(self, base: Toolbox) -> None:
-        self._base = base
-        self.prepare: Callable[[str, str], PreparedCall] = base.prepare
-
-    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        return (*self._base.specs(tools, sees=sees), *(tool.spec() for tool in TOLD.get(tools, ())))
+# When the model learns of a tool while memory is on.
+TOLD = {"memory_search": Told.ALWAYS, "memory_append": Told.ALWAYS, "memory_forget": Told.SELDOM, "memory_read": Told.SELDOM}
 
 
 _SOURCES = (SearchSource.DOC, SearchSource.CODE)

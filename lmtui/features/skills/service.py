@@ -27,6 +27,7 @@ from lmtui.features.skills.reader import BrokenSkill, read_agent
 from lmtui.features.skills.shelf import (
     LEAST_TOLD_TOKENS,
     MOST_TOLD_TOKENS,
+    SKILL,
     SkillShelf,
     SkillToolbox,
     list_text,
@@ -88,6 +89,10 @@ class SkillsService(WorkspaceFeature):
         session.features.add(PromotedTools, self._shelf.tools)
         toolbox = SkillToolbox(session.toolbox, self._shelf.tools, lambda: self._agents.has_any)
         session.toolbox = self._toolboxes[session.session_id] = toolbox
+
+    def told(self) -> Mapping[str, Told]:
+        """Return when the model learns of its tools: who has none still finds the list by it."""
+        return {SKILL: Told.ALWAYS}
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Let its tools know how far its conversation is."""

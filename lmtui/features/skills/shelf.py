@@ -79,8 +79,7 @@ class SkillToolbox:
         told = self._settled if self._settled is not None else self._promoted()
         if self._is_begun:
             self._settled = told
-        every = self._base.specs(ToolSet.ALL, sees=sees) if tools is ToolSet.FULL else ()
-        return (*base, *(spec for spec in every if spec.name == SKILL), *told)
+        return (*base, *told)
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
         wanted = name.strip().lower().replace("-", "_")

@@ -34,14 +34,13 @@ from lmtui.core.hosts import (
     parse_search_backend,
     read_address,
 )
-from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.ports import PreparedCall, Toolbox
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.host_program import run_on_host
 from lmtui.features.service import SessionServices, WorkspaceFeature
 from lmtui.features.web_tools.search import address_of, headers_of, hits_of, plain_query, run_program
 from lmtui.models.keys import resolve_key
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.tools.tool import Told
 
 if TYPE_CHECKING:
     from lmtui.features.web_tools.request import HttpAnswer
@@ -282,24 +281,6 @@ async def _look_up(host: str, port: int) -> list[str]:
     return [str(each[4][0]) for each in found]
 
 
-class WebToolbox:
-    """Implements `core.ports.Toolbox` over another: what cannot work is not told, and a search only where something answers."""
-
-    def __init__(self, base: Toolbox, *, is_on: bool, can_search: bool) -> None:
-        self._base, self._is_on, self._can_search = base, is_on, can_search and is_on
-
-    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        base = self._base.specs(tools, sees=sees)
-        if tools not in (ToolSet.FULL, ToolSet.ALL):
-            return base
-        told = tuple(each for each in base if each.name != SEARCH_TOOL and (self._is_on or each.name != FETCH_TOOL))
-        every = self._base.specs(ToolSet.ALL, sees=sees) if self._can_search else ()
-        return (*told, *(each for each in every if each.name == SEARCH_TOOL))
-
-    def prepare(self, name: str, arguments: str) -> PreparedCall:
-        return self._base.prepare(name, arguments)
-
-
 class WebService(WorkspaceFeature):
     """Gives each session its way to the web."""
 
@@ -312,7 +293,13 @@ class WebService(WorkspaceFeature):
             config.network, config.network_hosts, to_markdown, is_on=is_on, search=search, key=config.web_search_key
         )
         session.features.add(Web, web)
-        session.toolbox = WebToolbox(session.toolbox, is_on=is_on, can_search=search is not None)
+
+    def told(self) -> Mapping[str, Told]:
+        """What cannot work is not told, and a search only where something answers."""
+        can_search = bool(parse_search_backend(self.host.config.web_search))
+        if self.host.config.web == "off":
+            return {FETCH_TOOL: Told.NEVER, SEARCH_TOOL: Told.NEVER}
+        return {SEARCH_TOOL: Told.ALWAYS if can_search else Told.NEVER}
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Tell whether the model may reach the web, and what answers its searches."""
