@@ -14,7 +14,7 @@ from lmtui.features.memory.values import SearchSource
 from lmtui.tools.text import lines_of
 
 MAX_CHUNK_CHARS = 1_500
-_SMALL_CHARS, _MAX_TITLE_CHARS, _LONG_LINE_CHARS = 700, 300, 3_000
+_LEAST_OF_TEXT, _LEAST_OF_CODE, _MAX_TITLE_CHARS, _LONG_LINE_CHARS = 900, 400, 300, 3_000
 _MARKDOWN = (".md", ".markdown")
 _DOCUMENTS = (*_MARKDOWN, ".rst", ".txt", ".adoc", ".org", ".tex", ".html", ".htm")
 _DATA = (
@@ -92,7 +92,7 @@ def cut(path: str, text: str) -> list[Chunk]:
     headings = _headings(lines) if is_markdown else {}
     title = outer = ""
     found: list[Chunk] = []
-    for start, end in _parts(lines, headings, MAX_CHUNK_CHARS if is_markdown else _SMALL_CHARS):
+    for start, end in _parts(lines, headings, _LEAST_OF_TEXT if is_markdown else _LEAST_OF_CODE):
         if is_markdown:
             title = headings.get(start, title)
         else:
@@ -119,23 +119,11 @@ def _headings(lines: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def _parts(lines: Sequence[str], headings: Collection[int], most: int) -> Iterator[tuple[int, int]]:
-    """Yield neighbouring paragraphs while together they have at most so many characters; a heading begins a part."""
-    start = size = 0
-    for first, last in _paragraphs(lines, headings):
-        length = sum(map(len, lines[first:last]))
-        if size and (first in headings or size + length > most):
-            yield start, first
-            start, size = first, 0
-        size += length
-    yield start, len(lines)
-
-
-def _paragraphs(lines: Sequence[str], headings: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield what is between blank lines, cut where a chunk is full; a line that is longer is left to itself."""
+def _parts(lines: Sequence[str], headings: Collection[int], least: int) -> Iterator[tuple[int, int]]:
+    """Yield parts that end before a heading, before a paragraph once they have so many characters, or where a chunk is full."""
     start = size = 0
     for at, line in enumerate(lines):
-        is_new = at in headings or (line.strip() and not lines[at - 1].strip())
+        is_new = at in headings or (size >= least and line.strip() and not lines[at - 1].strip())
         if size and (is_new or size + len(line) > MAX_CHUNK_CHARS):
             yield start, at
             start, size = at, 0
