@@ -18,7 +18,7 @@ from lmtui.core.plan import Plan, TaskState, Todo, TodoStatus, check_order, comp
 from lmtui.core.ports import Sandbox, ToolContext, ToolResult
 from lmtui.core.proposals import FORM, read_proposal
 from lmtui.core.task_state import step_words, todo_lines
-from lmtui.tools.tool import Arguments, EmptyArguments, SessionTool, Told, Tool, always, argument
+from lmtui.tools.tool import Arguments, EmptyArguments, SessionTool, Told, Tool, argument
 
 _MOST_TITLE_CHARS = 120
 
@@ -121,13 +121,6 @@ class TodoIdArguments(Arguments):
     id: int = argument(also=ID)
 
 
-class ManageArguments(TodoArguments):
-    """What is to be done with which todo."""
-
-    action: str = argument(also=("operation", "command"))
-    id: int = argument(0, also=ID)
-
-
 class TodoItem(BaseModel):
     """One todo of a whole list, in the words of other programs."""
 
@@ -204,26 +197,6 @@ def _listed(item: TodoItem) -> Todo:
     )
 
 
-_ACTIONS = {"complete": TodoStatus.COMPLETED, "done": TodoStatus.COMPLETED, "cancel": TodoStatus.CANCELLED, "update": None}
-
-
-async def _manage(arguments: ManageArguments, context: ToolContext) -> ToolResult:
-    match action := arguments.action.strip().lower():
-        case "create" | "add":
-            given = arguments.model_dump(include=set(TodoAddArguments.model_fields), exclude_none=True)
-            return await _add(TodoAddArguments(**{"description": ""} | given), context)
-        case "delete" | "remove":
-            plan = drop_todo(context.plan, arguments.id)
-            context.set_plan(plan)
-            return _listing(plan)
-        case "list" | "get":
-            return _listing(context.plan)
-        case _ if action in _ACTIONS:
-            return await _update(arguments.model_copy(update={"status": _ACTIONS[action] or arguments.status}), context)
-        case _:
-            raise ToolError(f"no action {action[:40]!r}", "Use one of: create, list, update, complete, cancel, delete.")
-
-
 async def _complete_step(arguments: PlanStepArguments, context: ToolContext) -> ToolResult:
     plan = complete_step(context.plan, arguments.step_id, arguments.verification_notes, context.step_work)
     context.set_plan(plan)
@@ -286,15 +259,6 @@ TODO_SET = SessionTool(
     aliases=("todo_write", "todowrite", "write_todos", "todo_set", "update_todos"),
     told=Told.NEVER,
 )
-MANAGE_TASKS = SessionTool(
-    name="manage_tasks",
-    description="Change the todos.",
-    arguments=ManageArguments,
-    run=_manage,
-    title=lambda arguments: f"{arguments.action} {arguments.description or arguments.id or ''}".strip(),
-    aliases=("manage_todos", "manage_todo_list"),
-    told=Told.NEVER,
-)
 
 
 def put_todo(plan: Plan, given: TodoArguments, todo: Todo | None = None) -> Plan:
@@ -330,19 +294,6 @@ def set_todos(plan: Plan, todos: Sequence[Todo]) -> Plan:
         raise ToolError(f"the id of a todo is at most {MAX_ID:,}", "Number them from 1.")
     free = itertools.count(max((todo.id for todo in todos), default=0) + 1)
     return _checked(plan, [replace(todo, id=todo.id or next(free)) for todo in todos])
-
-
-def drop_todo(plan: Plan, todo_id: int) -> Plan:
-    """Return the plan without a todo and its parts; nothing waits for them any more.
-
-    Raises:
-        ToolError: no such todo.
-    """
-    find_todo(plan, todo_id)
-    gone = {todo_id, *_below(todo_id, plan.todos)}
-    kept = (todo for todo in plan.todos if todo.id not in gone)
-    left = (replace(todo, depends_on=tuple(each for each in todo.depends_on if each not in gone)) for todo in kept)
-    return replace(plan, todos=tuple(left))
 
 
 def _below(todo_id: int, todos: Iterable[Todo]) -> set[int]:
@@ -412,7 +363,6 @@ def _clip(text: str) -> str:
 
 
 _MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names
-_BEGIN = "no task state yet; task_state_update begins one, for example with a pattern such as docs/*.md"
 
 
 def _split(value: object) -> object:
@@ -429,7 +379,7 @@ class TaskUpdateArguments(Arguments):
     """What changes of a task's state; what is not told to models is taken all the same."""
 
     objective: str | None = argument(None)
-    pattern: str = argument("", also=("glob", "inventory"), doc="queues files, docs/*.md")
+    pattern: str = argument("", also=("glob", "inventory", "path"), doc="queues files, docs/*.md")
     remaining_queue: Names | None = argument(None, also=("queue", "remaining"))
     done: Names = argument((), also=("processed", "completed", "done_items"))
     next_action: str | None = argument(None, is_told=False)
@@ -441,30 +391,32 @@ class TaskUpdateArguments(Arguments):
     last_error: str | None = argument(None, is_told=False)
     recovery_instruction: str | None = argument(None, is_told=False)
 
+    def changes(self) -> dict[str, Any]:
+        """Return what is given but the pattern."""
+        given = self.model_dump(exclude_unset=True, exclude={"pattern"})
+        return {name: value for name, value in given.items() if value is not None}
 
-class TaskReconcileArguments(Arguments):
-    """Which files the task is about."""
-
-    pattern: str = argument("", also=("glob", "inventory", "path"), doc="which files, docs/**/*.md")
+    @property
+    def looks(self) -> bool:
+        """Tell whether the state is to be compared with the disk."""
+        return bool(self.pattern.strip()) or not self.changes()
 
 
 async def _update_state(arguments: TaskUpdateArguments, context: ToolContext) -> ToolResult:
-    given = arguments.model_dump(exclude_unset=True)
-    if not any(value is not None for value in given.values()):
-        raise ToolError("nothing was given", "For example done, or remaining_queue and objective.")
-    pattern = str(given.pop("pattern", "")).strip()
-    state = task_state.change_task(context.plan.task, task_state.TaskChange(**given))
-    if not pattern:
+    """Change the state, and compare it with the disk where a pattern is given, or nothing at all."""
+    before, given = context.plan.task, arguments.changes()
+    pattern = arguments.pattern.strip()
+    if before is None and not given and not pattern:
+        raise ToolError("no task state yet", "Begin one, for example with a pattern such as docs/*.md.")
+    state = task_state.change_task(before, task_state.TaskChange(**given)) if given else before or TaskState()
+    if not arguments.looks:
         return _kept(context, state)
-    found = _Findings(state)
-    _look_at_inventory(found, pattern, sorted(await context.sandbox.glob(pattern, _MOST_FILES)))
-    return _kept(context, found.state, *found.lines)
-
-
-async def _get(_: EmptyArguments, context: ToolContext) -> ToolResult:
-    if context.plan.task is None:
-        raise ToolError(_BEGIN)
-    return ToolResult("\n".join(task_state.task_lines(context.plan.task)) or "nothing is counted", _summary(context.plan.task))
+    pattern, found = pattern or state.inventory, _Findings(state)
+    await _look_at_renames(found, context.sandbox)
+    await _look_at_queue(found, context.sandbox)
+    if pattern:
+        _look_at_inventory(found, pattern, sorted(await context.sandbox.glob(pattern, _MOST_FILES)))
+    return _kept(context, found.state, *(found.lines or ["the disk agrees with the state"]))
 
 
 def _kept(context: ToolContext, state: TaskState, *told: str) -> ToolResult:
@@ -472,9 +424,8 @@ def _kept(context: ToolContext, state: TaskState, *told: str) -> ToolResult:
     context.set_plan(replace(context.plan, task=state))
     lines = list(told)
     if not state.remaining_queue and state.queue_rest:
-        lines.append(
-            f"{state.queue_rest:,} more wait without a name here: call task_reconcile with the pattern to get the next ones."
-        )
+        more = f"{state.queue_rest:,} more wait without a name here"
+        lines.append(f"{more}: call task_state_update without arguments to get the next ones.")
     elif state.is_finished and state.total_count:
         lines.append("all of it is processed: finish the task")
     return ToolResult("\n".join((*task_state.task_lines(state), *lines)), _summary(state))
@@ -495,22 +446,6 @@ class _Findings:
         """Tell of names, if there are any."""
         if names:
             self.lines.append(f"{text}: {task_state.shown(names, 10)}")
-
-
-async def _reconcile(arguments: TaskReconcileArguments, context: ToolContext) -> ToolResult:
-    state = context.plan.task
-    pattern = arguments.pattern.strip() or (state.inventory if state else "")
-    if state is None and not pattern:
-        raise ToolError(_BEGIN)
-    found = _Findings(state or TaskState())
-    await _look_at_renames(found, context.sandbox)
-    await _look_at_queue(found, context.sandbox)
-    if pattern:
-        files = sorted(await context.sandbox.glob(pattern, _MOST_FILES))
-        _look_at_inventory(found, pattern, files)
-    if not found.lines:
-        found.lines.append("the disk agrees with the state")
-    return _kept(context, found.state, *found.lines)
 
 
 async def _look_at_renames(found: _Findings, sandbox: Sandbox) -> None:
@@ -578,31 +513,16 @@ TASK_STATE_UPDATE = Tool(
     description="Keep count of work over many files.",
     arguments=TaskUpdateArguments,
     run=_update_state,
-    access=lambda arguments: Access.READ if arguments.pattern else Access.NONE,
+    access=lambda arguments: Access.READ if arguments.looks else Access.NONE,
     subject=lambda arguments: arguments.pattern,
     title=lambda arguments: (
         arguments.objective or task_state.shown(arguments.done, 2) or arguments.next_action or arguments.pattern
     ),
-    aliases=("update_task_state", "task_update", "task_state_set"),
-)
-TASK_STATE_GET = SessionTool(
-    name="task_state_get",
-    description="Show the task state.",
-    arguments=EmptyArguments,
-    run=_get,
-    aliases=("get_task_state", "task_state", "task_get"),
-    told=Told.NEVER,
-)
-TASK_RECONCILE = Tool(
-    name="task_reconcile",
-    description="Compare the task state with the disk; begins one from a pattern.",
-    arguments=TaskReconcileArguments,
-    run=_reconcile,
-    access=always(Access.READ),
-    subject=lambda arguments: arguments.pattern,
-    aliases=("reconcile_task", "reconcile"),
-    told=Told.NEVER,
-)
+    aliases=(
+        "update_task_state", "task_update", "task_state_set", "task_state_get", "get_task_state", "task_state", "task_get",
+        "task_reconcile", "reconcile_task", "reconcile",
+    ),
+)  # fmt: skip
 
 
 _PLAIN = "general-purpose"  # what models that know it from elsewhere send for a sub-agent without a definition

@@ -128,7 +128,7 @@ def test_every_tool_has_a_row_of_facts_and_those_that_read_are_found() -> None:
     assert {tool.name for tool in (*ALL_TOOLS, REPORT_RESULT)} == set(TOOL_TRAITS)
     found = [tool.name for tool in ALL_TOOLS if reads(tool)]
     assert found == [
-        "read", "glob", "grep", "ls", "git_status", "git_diff", "git_branch", "task_state_update", "task_reconcile",
+        "read", "glob", "grep", "ls", "git_status", "git_diff", "git_branch", "task_state_update",
         "data_view", "find_relevant_files", "look",
     ]  # fmt: skip
 
