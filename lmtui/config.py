@@ -22,7 +22,7 @@ from typing import Any
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.roles import parse_roles
 from lmtui.core.trust import TrustItem
-from lmtui.parser_process import TooComplex, parsed
+from lmtui.parser_process import TooComplex, parsed, toml
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, is_plain_folder, open_own, read_plain
 from lmtui.settings import MODEL_SETTINGS, NETWORKS, RETIRED, SETTINGS, Config
@@ -252,7 +252,7 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
         if len(data) > _MAX_TOML_BYTES:
             raise ConfigError(f"{path} cannot be read: it is too large", "Fix it or delete it.")
         text = data.decode()
-        found = tomllib.loads(text) if is_own or len(text) <= _MAX_QUICK_CHARS else parsed("lmtui.parser_process:toml", text)
+        found = tomllib.loads(text) if is_own or len(text) <= _MAX_QUICK_CHARS else parsed(toml, text)
         if not isinstance(found, dict):
             raise ConfigError(f"{path} cannot be read: {found}", "Fix it or delete it.")
     except TooComplex as error:

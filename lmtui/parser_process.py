@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import tomllib
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -95,13 +96,13 @@ _PROCESS = _ParserProcess()
 atexit.register(_PROCESS.close)
 
 
-def parsed(function: str, *arguments: object) -> Any:  # Any: JSON
-    """Return what a function of lmtui's (`module:name`) makes of some JSON, in the process.  Blocks (one call at a time).
+def parsed(function: Callable[..., object], *arguments: object) -> Any:  # Any: JSON
+    """Return what a function of a module makes of some JSON, in the process.  Blocks (one call at a time).
 
     Raises:
         TooComplex: it took too much, or failed.
     """
-    return _PROCESS.call(function, arguments)
+    return _PROCESS.call(f"{function.__module__}:{function.__name__}", arguments)
 
 
 def toml(text: str) -> dict[str, Any] | str:  # Any: TOML
@@ -115,7 +116,7 @@ def toml(text: str) -> dict[str, Any] | str:  # Any: TOML
 def read_toml(text: str) -> dict[str, Any]:  # Any: TOML
     """Return what a TOML file of a folder says, nothing where it is not TOML or too complex.  Blocks."""
     with contextlib.suppress(TooComplex):
-        found = parsed(f"{__name__}:toml", text) if text else {}
+        found = parsed(toml, text) if text else {}
         return found if isinstance(found, dict) else {}
     return {}
 

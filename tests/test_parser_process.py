@@ -15,9 +15,9 @@ import pytest
 
 from lmtui.config import load_config
 from lmtui.core.errors import ConfigError
-from lmtui.engine.syntax import python_tree, syntax_error
+from lmtui.engine.syntax import parse_error, python_tree, syntax_error
 from lmtui.features.checks import validators
-from lmtui.parser_process import TooComplex, parsed
+from lmtui.parser_process import TooComplex, parsed, toml
 from tests.sets import depth, for_each
 
 
@@ -43,9 +43,9 @@ LARGE = {
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit memory")
 def test_the_process_has_little_time_and_memory_and_writes_no_file() -> None:
-    limits = {kind: parsed("resource:getrlimit", kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)}
+    limits = {kind: parsed(resource.getrlimit, kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)}
     assert limits == {resource.RLIMIT_AS: 1 << 30, resource.RLIMIT_FSIZE: 0}
-    assert 0 < parsed("resource:getrlimit", resource.RLIMIT_CPU)[0] < 600
+    assert 0 < parsed(resource.getrlimit, resource.RLIMIT_CPU)[0] < 600
 
 
 @pytest.mark.full
@@ -56,6 +56,8 @@ def test_no_file_takes_this_process_long(path: str) -> None:
     if path.endswith(".py"):
         _ = python_tree(LARGE[path])
     assert time.process_time() - began < 1.0
+
+
 @pytest.mark.full
 async def test_what_takes_too_long_is_given_up_while_the_event_loop_runs_and_the_next_file_is_parsed() -> None:
     ticks = 0
@@ -68,7 +70,7 @@ async def test_what_takes_too_long_is_given_up_while_the_event_loop_runs_and_the
 
     ticking = asyncio.create_task(tick())
     with pytest.raises(TooComplex):
-        await asyncio.to_thread(parsed, "lmtui.engine.syntax:parse_error", ".toml", LARGE["b.toml"])
+        await asyncio.to_thread(parsed, parse_error, ".toml", LARGE["b.toml"])
     ticking.cancel()
     assert ticks > 20
     assert (syntax_error("a.py", b"x = (") != "", syntax_error("a.py", b"x = ()")) == (True, "")
@@ -80,19 +82,19 @@ def test_schemas_and_numbers_of_a_folder_take_this_process_no_time() -> None:
     tried = [("s.json", SCHEMA, "a.json", "", UNIQUE), ("s.json", SCHEMA, "a.yaml", "", sixty)]
     for arguments in depth(tried[:1], tried):
         with contextlib.suppress(TooComplex):
-            _ = parsed(f"{validators.__name__}:new_problems", *arguments)
+            _ = parsed(validators.new_problems, *arguments)
     assert time.process_time() - began < 1.0
 
 
 def test_a_process_that_somebody_else_ended_is_started_again() -> None:
-    assert parsed("lmtui.parser_process:toml", "a = 1") == {"a": 1}
+    assert parsed(toml, "a = 1") == {"a": 1}
     running = [process for process in psutil.Process().children() if process.status() != psutil.STATUS_ZOMBIE]
     processes = [process for process in running if "lmtui.parser_process" in " ".join(process.cmdline())]
     assert processes
     for process in processes:
         process.kill()
         process.wait()
-    assert parsed("lmtui.parser_process:toml", "a = 2") == {"a": 2}
+    assert parsed(toml, "a = 2") == {"a": 2}
 
 
 def test_an_answer_that_nobody_took_is_not_that_of_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +104,8 @@ def test_an_answer_that_nobody_took_is_not_that_of_the_next_call(monkeypatch: py
     with monkeypatch.context() as patched:
         patched.setattr("lmtui.parser_process.select.select", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            _ = parsed("lmtui.parser_process:toml", "a = 1")
-    assert parsed("lmtui.parser_process:toml", "a = 2") == {"a": 2}
+            _ = parsed(toml, "a = 1")
+    assert parsed(toml, "a = 2") == {"a": 2}
 
 
 def test_settings_that_are_too_complex_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,5 +121,5 @@ def test_settings_that_are_too_complex_are_an_error(tmp_path: Path, monkeypatch:
 
 def test_the_process_is_another_without_the_users_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_API_KEY", "secret")
-    assert parsed("os:getpid") != os.getpid()
-    assert (parsed("os:getcwd"), parsed("os:getenv", "LLM_API_KEY")) == ("/", None)
+    assert parsed(os.getpid) != os.getpid()
+    assert (parsed(os.getcwd), parsed(os.getenv, "LLM_API_KEY")) == ("/", None)

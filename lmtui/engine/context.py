@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
+from pathlib import Path
 
 from lmtui.core import events
 from lmtui.core.messages import (
@@ -190,7 +190,7 @@ class ModelSettings:
 def system_prompt(tools: str = "full") -> str:
     """Return the fixed first message for a set of tools.  No clock, no counters: it is the same bytes in every session."""
     names = {"lean": ("lean",), "long": ("lean", "long")}.get(tools, ("system",))
-    folder = resources.files("lmtui.engine").joinpath("prompts")
+    folder = Path(__file__).with_name("prompts")
     return "\n".join(folder.joinpath(f"{name}.md").read_text(encoding="utf-8").strip() for name in names)
 
 

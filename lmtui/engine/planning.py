@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
@@ -48,7 +48,7 @@ def _note(state: PlanMode) -> str:
     told = [_about(state.decided, state.proposal)] if state.decided is not None else []
     is_approved = state.decided is not None and state.decided.outcome is PlanOutcome.APPROVED
     if state.is_on and not state.is_told:
-        prompt = resources.files("lmtui.engine").joinpath("prompts/plan.md").read_text(encoding="utf-8").strip()
+        prompt = Path(__file__).with_name("prompts").joinpath("plan.md").read_text(encoding="utf-8").strip()
         told.append(prompt.replace("{form}", FORM).replace("{most}", str(MAX_STEPS)))
     elif state.is_told and not state.is_on and not is_approved:
         told.append(_OVER)

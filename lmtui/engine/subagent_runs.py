@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import resources
+from pathlib import Path
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import SandboxError, ToolError
@@ -51,7 +51,7 @@ _WORD = re.compile(r"\w{3,}")
 
 def child_prompt(kind: ChildKind) -> str:
     """Return the fixed first message of a sub-agent; the same bytes for every task."""
-    return resources.files("lmtui.engine").joinpath(f"prompts/{kind}_child.md").read_text(encoding="utf-8").strip()
+    return Path(__file__).with_name("prompts").joinpath(f"{kind}_child.md").read_text(encoding="utf-8").strip()
 
 
 def brief_text(brief: Brief, parent_objective: str, data: str, before: str) -> str:

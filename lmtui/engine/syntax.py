@@ -66,7 +66,7 @@ def syntax_error(path: str, data: bytes) -> str:
     """Return line and reason why a file with this content does not parse, empty where it does or nobody can tell.  Blocks."""
     kind = _kind(path)
     try:
-        return str(parsed("lmtui.engine.syntax:parse_error", kind, data.decode("utf-8", "surrogateescape"))) if kind else ""
+        return str(parsed(parse_error, kind, data.decode("utf-8", "surrogateescape"))) if kind else ""
     except TooComplex:
         _log.warning("%s was not checked: too complex", sanitize_line(path))
         return ""
@@ -91,7 +91,7 @@ def _kind(path: str) -> str:
 def python_tree(text: str) -> ast.Module | None:
     """Return a Python module as a tree, None where this Python cannot parse it, or not quickly.  Blocks."""
     try:
-        return parse_python(text) if parsed("lmtui.engine.syntax:is_quick", text) else None
+        return parse_python(text) if parsed(is_quick, text) else None
     except TooComplex:
         return None
 

@@ -18,7 +18,6 @@ import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
@@ -30,7 +29,7 @@ from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.paths import SCRATCH, kept_dir, path_inside
 from lmtui.plain_files import find_program
 from lmtui.sandbox import replies
-from lmtui.sandbox.backend import FULL, Backend
+from lmtui.sandbox.backend import FULL, GUEST, Backend
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.package_indexes import certificates_of
@@ -496,7 +495,7 @@ class LaneInterpreter:
         return launcher
 
     async def _begin(self) -> Served:
-        source = resources.files("lmtui.sandbox.guest").joinpath("interpreter.py").read_text(encoding="utf-8")
+        source = (GUEST / "interpreter.py").read_text(encoding="utf-8")
         arguments = ("python3", "-I", "-u", "-X", "utf8", "-c", source)
         launch = Launch(arguments, {"MPLBACKEND": "Agg"}, hosts=self._hosts, shows_added=True)
         self._unread = bytearray()

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from importlib import resources
+from pathlib import Path
 from typing import Literal
 
 from lmtui.core.errors import SandboxError, ToolError
@@ -345,7 +345,7 @@ class DataViewArguments(Arguments):
 
 async def _view(arguments: DataViewArguments, context: ToolContext) -> ToolResult:
     rows = min(arguments.rows, MAX_ROWS)
-    script = resources.files("lmtui.tools").joinpath("data_script.py").read_text(encoding="utf-8")
+    script = Path(__file__).with_name("data_script.py").read_text(encoding="utf-8")
     command = shlex.join(
         ("python3", "-I", "-X", "utf8", "-c", script, arguments.path, str(rows), json.dumps(arguments.columns))
     )

@@ -116,7 +116,7 @@ MOST_AT_ONCE = 800
 LOAD_SLICE_S = 0.006
 LOAD_PAUSE_S = 0.004
 OVERDUE_S = 1.0
-_LOG = logging.getLogger("lmtui.tui")
+_LOG = logging.getLogger(__name__)
 
 
 def merge_into(pending: list[Envelope], envelope: Envelope) -> None:

@@ -14,7 +14,7 @@ import logging
 import posixpath
 import re
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import Any
 
@@ -88,19 +88,19 @@ async def validate(runner: CheckRunner, changed: Sequence[str], task: str = "") 
         return ()
     old = {path: _text(data) for path, data in before.items()}
     new = {path: _text(await runner.read(path)) for path in paths}
-    given = await _parsed("text_findings", old, new, bool(_ALLOWED.search(task))) or ()
+    given = await _parsed(text_findings, old, new, bool(_ALLOWED.search(task))) or ()
     found = [Finding(**each | {"severity": Severity(each["severity"])}) for each in given]
     found += [*await _lost_imports(runner, old, new), *await _schema_errors(runner, old, new)]
     order = list(Severity)
     return tuple(sorted(found, key=lambda each: (order.index(each.severity), each.file, each.line))[:_MOST_FINDINGS])
 
 
-async def _parsed(function: str, *arguments: object) -> Any:  # Any: JSON
+async def _parsed(function: Callable[..., object], *arguments: object) -> Any:  # Any: JSON
     """Return what a function of this module makes of texts in the process of parsers, None where they are too complex."""
     try:
-        return await asyncio.to_thread(parsed, f"{__name__}:{function}", *arguments)
+        return await asyncio.to_thread(parsed, function, *arguments)
     except TooComplex:
-        _log.warning("some changed files were not checked by %s: too complex", function)
+        _log.warning("some changed files were not checked by %s: too complex", function.__name__)
         return None
 
 
@@ -243,13 +243,13 @@ async def _lost_imports(runner: CheckRunner, old: _Texts, new: _Texts) -> list[F
         is_gone = new[path] is None
         if not path.endswith(".py") or text is None or (is_gone and path in await runner.glob(path)):
             continue
-        before, after = [await _parsed("names", each) for each in (text, new[path] or "")]
+        before, after = [await _parsed(names, each) for each in (text, new[path] or "")]
         lost = {*before} - {*after} if before is not None and after is not None else set()
         stem = path.removesuffix(".py").removesuffix("/__init__")
         name = re.escape(posixpath.basename(stem))
         pattern = rf"\b(?:from|import)\b.*\b{name}\b" + (r"|\bfrom +\.+ +import\b" if path.endswith("__init__.py") else "")
         for importer in await runner.search(pattern, "**/*.py") if lost or is_gone else ():
-            lines = await _parsed("imports_from", _text(await runner.read(importer)) or "", importer, stem, is_gone) or []
+            lines = await _parsed(imports_from, _text(await runner.read(importer)) or "", importer, stem, is_gone) or []
             near = {posixpath.join(posixpath.dirname(importer), each) for each in (stem, stem.removeprefix("src/"))} - {stem}
             if lines and any([await _is_module(runner, each) for each in near]):
                 continue  # Python may mean that one: the folder of a script comes first
@@ -302,12 +302,12 @@ async def _schema_errors(runner: CheckRunner, old: _Texts, new: _Texts) -> list[
         if not text or "$schema" not in text or not path.endswith((".json", ".yaml", ".yml")):
             continue
         said = _YAML_SCHEMA.search(text)
-        name = str(await _parsed("schema_of", path, text) or (said[1] if said else "")).partition("#")[0]
+        name = str(await _parsed(schema_of, path, text) or (said[1] if said else "")).partition("#")[0]
         where = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
         if not name or "://" in name or where.startswith(("/", "..")):
             continue
         schema = _text(await runner.read(where)) or ""
-        for problem in await _parsed("new_problems", where, schema, path, old.get(path) or "", text) or ():
+        for problem in await _parsed(new_problems, where, schema, path, old.get(path) or "", text) or ():
             key = problem.partition(":")[0].rpartition(".")[2]
             line = next((at for at, each in enumerate(text.splitlines(), 1) if re.search(rf"\b{re.escape(key)}\b", each)), 0)
             found.append(Finding(Severity.MAJOR, path, line, f"does not match the schema {where}: {problem}", 0.9, "schema"))
