@@ -58,16 +58,14 @@ async def _visited(app: App[Any], form: Form) -> Mapping[str, object] | None:
 
 async def _asked(app: App[Any], title: str, each: Field) -> object:
     """Return a field's value, None where it is left out, `_LEFT` where the whole form is left."""
-    if each.kind == "boolean":
-        choices = [Choice("yes", "yes"), Choice("no", "no")]
-        found = await app.push_screen_wait(Picker(f"{title} · {each.title}", choices, chosen="yes" if each.default else "no"))
-        return _LEFT if found is None else found == "yes"
     if each.kind == "array":
         return await _several(app, title, each)
-    if each.choices:
-        choices = [Choice(value, words) for value, words in each.choices]
-        chosen = await app.push_screen_wait(Picker(f"{title} · {each.title}", choices, chosen=str(each.default or "")))
-        return _LEFT if chosen is None else chosen
+    is_switch = each.kind == "boolean"
+    if is_switch or each.choices:
+        choices = [Choice(value, words) for value, words in ((("yes", "yes"), ("no", "no")) if is_switch else each.choices)]
+        chosen = ("yes" if each.default else "no") if is_switch else str(each.default or "")
+        found = await app.push_screen_wait(Picker(f"{title} · {each.title}", choices, chosen=chosen))
+        return _LEFT if found is None else found == "yes" if is_switch else found
     return await _typed(app, title, each)
 
 

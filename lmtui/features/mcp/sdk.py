@@ -30,11 +30,20 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.programs import Served
 from lmtui.core.sanitize import Redactor, sanitize, sanitize_line
-from lmtui.core.tool_servers import Form, is_web_address
+from lmtui.core.tool_servers import Form, Resource, is_web_address
 from lmtui.features.mcp.login import log_in, login_of
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server_connection import ConnectionHooks, LinkBroken, ServerAddress
-from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, MAX_TOOLS, RawPrompt, RawResource, RawTool, ToolOffers
+from lmtui.features.mcp.tool_names import (
+    MAX_PROMPTS,
+    MAX_RESOURCES,
+    MAX_TOOLS,
+    RawPrompt,
+    RawTool,
+    told_prompts,
+    told_resources,
+)
+from lmtui.features.mcp.values import McpPrompt
 
 _NOTHING = "(the tool returned nothing)"
 _EMPTY = "(it is empty)"
@@ -147,6 +156,7 @@ __all__ = ["connect", "log_in"]
 _log = logging.getLogger(__name__)
 P = TypeVar("P")
 T = TypeVar("T")
+Pages = Callable[..., Awaitable[P]]
 _MAX_LINE_BYTES = 33_554_432
 _MAX_PAGES = 50
 _ANSWER_ID = re.compile(r'"id"\s*:\s*(\d+|"[^"\\]*")')
@@ -239,24 +249,26 @@ class SdkConnection:
     async def list_tools(self) -> Sequence[RawTool]:
         if self._client.server_capabilities.tools is None:
             return ()
-        tools = await _listed("tools", self._client.list_tools, lambda page: page.tools, MAX_TOOLS)
+        tools = await _listed("tools", self._client.list_tools, lambda page: page.tools, MAX_TOOLS, is_needed=True)
         return [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in tools]
 
-    async def list_offers(self) -> ToolOffers:
+    async def list_offers(self, server: str) -> tuple[Sequence[McpPrompt], Sequence[Resource], bool]:
+        """Return the prompts and resources of a server of that name, and whether it answers for resources, listed or not."""
         can, client = self._client.server_capabilities, self._client
         prompts: list[types.Prompt] = []
         resources: list[types.Resource] = []
         templates: list[types.ResourceTemplate] = []
         if can.prompts is not None:
-            prompts = await _listed_if_any("prompts", client.list_prompts, lambda page: page.prompts, MAX_PROMPTS)
+            prompts = await _listed("prompts", client.list_prompts, lambda page: page.prompts, MAX_PROMPTS)
         if can.resources is not None:
-            resources = await _listed_if_any("resources", client.list_resources, lambda page: page.resources, MAX_RESOURCES)
+            resources = await _listed("resources", client.list_resources, lambda page: page.resources, MAX_RESOURCES)
             listing, of_page = client.list_resource_templates, lambda page: page.resource_templates
-            templates = await _listed_if_any("resource templates", listing, of_page, MAX_RESOURCES)
-        told = [RawPrompt(each.name, each.description or each.title or "", _arguments(each)) for each in prompts]
-        found = [RawResource(each.uri, each.title or each.name) for each in resources]
-        found += [RawResource(each.uri_template, each.title or each.name, is_template=True) for each in templates]
-        return ToolOffers(tuple(told), tuple(found), can.resources is not None)
+            templates = await _listed("resource templates", listing, of_page, MAX_RESOURCES)
+        raw = [RawPrompt(each.name, each.description or each.title or "", _arguments(each)) for each in prompts]
+        found = told_resources(server, [(each.uri, each.title or each.name) for each in resources])
+        addresses = [(each.uri_template, each.title or each.name) for each in templates]
+        found += told_resources(server, addresses, is_template=True)
+        return told_prompts(server, raw), found[:MAX_RESOURCES], can.resources is not None
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
         return as_prompt(name, await _asked(self._client.get_prompt(name, dict(arguments))))
@@ -287,11 +299,20 @@ async def _asked(answer: Awaitable[T]) -> T:
         raise (LinkBroken if is_broken else McpError)(_words(error)) from error
 
 
-async def _listed(what: str, list_page: Callable[..., Awaitable[P]], of_page: Callable[[P], Sequence[T]], most: int) -> list[T]:
+async def _listed(
+    what: str,
+    list_page: Callable[..., Awaitable[P]],
+    of_page: Callable[[P], Sequence[T]],
+    most: int,
+    *,
+    is_needed: bool = False,
+) -> list[T]:
     """Return what a server lists, page by page, up to a bearable number.
 
+    One that announces it and does not list it has none (templates are often left out).
+
     Raises:
-        McpError: it does not list it.
+        McpError: it does not list what `is_needed`.
     """
     found: list[T] = []
     cursor: str | None = None
@@ -303,19 +324,12 @@ async def _listed(what: str, list_page: Callable[..., Awaitable[P]], of_page: Ca
             if not cursor or len(found) >= most:
                 break
     except _FAILURES as error:
-        raise McpError(f"it does not list its {what}: {_words(error)}") from error
-    return found[:most]
-
-
-async def _listed_if_any(
-    what: str, list_page: Callable[..., Awaitable[P]], of_page: Callable[[P], Sequence[T]], most: int
-) -> list[T]:
-    """Return what a server lists; one that announces it and does not list it has none (templates are often left out)."""
-    try:
-        return await _listed(what, list_page, of_page, most)
-    except McpError as error:
-        _log.info("an MCP server: %s", error)
+        problem = f"it does not list its {what}: {_words(error)}"
+        if is_needed:
+            raise McpError(problem) from error
+        _log.info("an MCP server: %s", problem)
         return []
+    return found[:most]
 
 
 def _arguments(prompt: types.Prompt) -> tuple[tuple[str, bool], ...]:

@@ -8,6 +8,7 @@ import importlib
 import json
 import logging
 import re
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from lmtui.features.mcp.server_connection import (
     on_host_hint,
 )
 from lmtui.features.mcp.server_trust import Memory
-from lmtui.features.mcp.tool_names import RawTool, harmless, told_prompts, told_resources, told_schema
+from lmtui.features.mcp.tool_names import RawTool, harmless, told_schema
 from lmtui.features.mcp.values import McpPrompt, ServerState, ToolChange
 
 if TYPE_CHECKING:
@@ -211,8 +212,8 @@ class RunningServer:
         self.tools: tuple[RawTool, ...] = memory.known.tools
         self.held: tuple[RawTool, ...] = ()
         self.changes: tuple[ToolChange, ...] = ()
-        self.prompts: tuple[McpPrompt, ...] = ()
-        self.resources: tuple[Resource, ...] = ()
+        self.prompts: Sequence[McpPrompt] = ()
+        self.resources: Sequence[Resource] = ()
         self.has_resources = memory.known.has_resources
         self._task: asyncio.Task[None] | None = None
         self._connection: SdkConnection | None = None
@@ -328,7 +329,7 @@ class RunningServer:
         if self._connection is None:
             if self._is_gone and self._task is not None:
                 await asyncio.wait({self._task})  # what is left of the last one ends first
-            wait_s = self._not_before_s - self._around.monotonic()
+            wait_s = self._not_before_s - time.monotonic()
             if wait_s > 0 and (self._task is None or self._task.done()):
                 raise McpError(f"{self.entry.name}: {self.problem}; it is tried again in {wait_s:.0f} s", self.hint)
             self.begin()
@@ -342,7 +343,7 @@ class RunningServer:
         return self._connection
 
     async def _live(self) -> None:
-        began = self._around.monotonic()
+        began = time.monotonic()
         try:
             async with asyncio.timeout(self.entry.start_timeout_s) as limit, contextlib.AsyncExitStack() as parts:
                 self._start_limit, self._login_url = limit, ""
@@ -350,14 +351,14 @@ class RunningServer:
                 await self._take_tools(connection)
                 limit.reschedule(None)
                 self._start_limit = None
-                began = self._around.monotonic()
+                began = time.monotonic()
                 self.version, self._connection = connection.version, connection
                 self.problem = self.hint = ""
                 self._set(ServerState.CHANGED if self.held else ServerState.READY)
                 await self._take_offers(connection)
                 self._settled.set()
                 await self._watch(connection)
-            self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
+            self._fail("it ended", ServerState.ENDED, is_early=time.monotonic() - began < _SHORT_LIFE_S)
         except TimeoutError:
             if self._login_url:
                 self._need_login()
@@ -404,12 +405,10 @@ class RunningServer:
         """Take its prompts and resources; one that does not answer in time keeps those that were known."""
         try:
             async with asyncio.timeout(min(_OFFERS_S, self.entry.timeout_s)):
-                found = await connection.list_offers()
+                self.prompts, self.resources, self.has_resources = await connection.list_offers(self.entry.name)
         except TimeoutError:
             _log.info("the MCP server %s did not list its prompts and resources in time", self.entry.name)
             return
-        self.prompts = told_prompts(self.entry.name, found.prompts)
-        self.resources, self.has_resources = told_resources(self.entry.name, found.resources), found.has_resources
         if self.has_resources != self.memory.known.has_resources:
             self.memory.keep(replace(self.memory.known, has_resources=self.has_resources))
         self._around.on_change()
@@ -466,7 +465,7 @@ class RunningServer:
     def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, hint: str = "", is_early: bool = True) -> None:
         self._failures = self._failures + 1 if is_early else 0
         pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
-        self._not_before_s = self._around.monotonic() + pause_s
+        self._not_before_s = time.monotonic() + pause_s
         last = self.memory.log.last if state is ServerState.FAILED else ""
         log = self.memory.log
         self.hint = advice(self.entry, f"{why}\n{log.tail}", self.place) or hint or f"Its log says more: {log.path}"

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import re
 import shlex
-import time
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -123,7 +122,6 @@ class ServerEnvironment:
     environ: Mapping[str, str]
     on_change: Callable[[], None] = lambda: None
     browse: Callable[[str], Awaitable[object]] = _browse
-    monotonic: Callable[[], float] = time.monotonic
 
 
 async def address_of(

@@ -179,24 +179,6 @@ class RawPrompt:
     arguments: tuple[tuple[str, bool], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RawResource:
-    """A resource as its server lists it, or a template of several."""
-
-    uri: str
-    title: str = ""
-    is_template: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOffers:
-    """What a server lists next to its tools; `has_resources`: it answers for resources, listed or not."""
-
-    prompts: tuple[RawPrompt, ...] = ()
-    resources: tuple[RawResource, ...] = ()
-    has_resources: bool = False
-
-
 def told_prompts(server: str, prompts: Iterable[RawPrompt]) -> tuple[McpPrompt, ...]:
     """Return a server's prompts under names that can be typed; one that wants what cannot be typed is left out."""
     found: list[McpPrompt] = []
@@ -214,13 +196,10 @@ def told_prompts(server: str, prompts: Iterable[RawPrompt]) -> tuple[McpPrompt, 
     return tuple(found)
 
 
-def told_resources(server: str, resources: Sequence[RawResource]) -> tuple[Resource, ...]:
-    """Return a server's resources; one whose address hides something or cannot be typed is left out."""
-    return tuple(
-        Resource(server_key(server), each.uri, harmless(each.title, _MAX_WORDS_CHARS), each.is_template)
-        for each in resources[:MAX_RESOURCES]
-        if _can_be_told(each.uri, _PLAIN_URI)
-    )
+def told_resources(server: str, resources: Iterable[tuple[str, str]], *, is_template: bool = False) -> tuple[Resource, ...]:
+    """Return a server's resources by their addresses and titles; what hides something or cannot be typed is left out."""
+    key, fit = server_key(server), ((uri, title) for uri, title in resources if _can_be_told(uri, _PLAIN_URI))
+    return tuple(Resource(key, uri, harmless(title, _MAX_WORDS_CHARS), is_template) for uri, title in fit)
 
 
 def listing(resources: Sequence[Resource]) -> str:
