@@ -57,7 +57,7 @@ async def test_a_server_that_is_away_costs_no_attempt(
     url = away.url
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))
     service = service_of(open_one(url, sandbox="bubblewrap", verify="off", max_retries=0))
-    await service.files.planned("PLAN.md", service.options())
+    await service.planned("PLAN.md", service.options())
     await away.__aexit__(None, None, None)
     work = asyncio.create_task(service.work("PLAN.md", service.options()))
     await until(lambda: any(task.why.startswith("the model server is away") for plan in service.known for task in plan.tasks))
@@ -93,7 +93,7 @@ async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
     server = await serve(write("b.txt"), DONE)
     (workspace / "PLAN.md").write_text(plan_of("a.txt", "b.txt"))
     service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off"))
-    await service.files.planned("PLAN.md", service.options())
+    await service.planned("PLAN.md", service.options())
     await service.do("PLAN", 2, TaskAction.EARLIER)
     assert [each.id for each in (await service.read())[0].queue] == [2, 1]
     with pytest.raises(UsageError, match="wait for each other"):
@@ -111,7 +111,7 @@ async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_attended: Open,
     server = await serve(write("a.txt"), DONE)
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))
     service = service_of(open_attended(server.url, sandbox="bubblewrap", verify="off"))
-    await service.files.planned("PLAN.md", service.options())
+    await service.planned("PLAN.md", service.options())
     await service.pause("PLAN", is_paused=True)
     ran = [service.is_running]
     (workspace / "PLAN.md").write_text(plan_of("b.txt"))

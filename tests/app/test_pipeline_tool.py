@@ -43,7 +43,7 @@ def told(server: ScriptedServer) -> list[set[str]]:
 async def queued(service: PipelineService, workspace: Path, text: str) -> PipelinePlan:
     (workspace / "plans").mkdir(exist_ok=True)
     (workspace / "plans/files.md").write_text(text)
-    return await service.files.planned("plans/files.md", service.options())
+    return await service.planned("plans/files.md", service.options())
 
 
 async def finished(service: PipelineService) -> PipelinePlan:

@@ -87,7 +87,7 @@ class PipelineService(WorkspaceFeature):
         self._runner: PlanRunner | None = None
         self._run_agents: SessionAgentRunner | None = None
         self.on_note: Callable[[str], None] = self._notice
-        self.files = PlanFiles(host, self._file, self._note)
+        self._told: set[str] = set()
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
         """Add the tool that steers it.  Blocks (a small query)."""
@@ -122,7 +122,7 @@ class PipelineService(WorkspaceFeature):
     async def check_plan(self, path: str) -> None:
         if not self.host.is_attended:  # the program ends with its turn
             raise UsageError("plans cannot run in the background here", f"Run `lmtui pipeline run {shlex.quote(path)}`.")
-        _ = await self.files.plan_text(path)
+        _ = await self.plan_text(path)
         if self.is_running:
             raise UsageError("this lmtui is already working on a plan", "Stop it first: /pipeline stop")
         with run_lock(self.host.workspace):
@@ -162,18 +162,18 @@ class PipelineService(WorkspaceFeature):
         """
         with contextlib.nullcontext() if is_alone else run_lock(self.host.workspace):
             started, notes = time.monotonic(), list[str]()
-            plan = await self.files.planned(path, options)
+            plan = await self.planned(path, options)
             _require_phase(plan, options.phase)
             self._show(plan)
             prepare = partial(_run_agents_in, lambda: self._run_agents)
-            ended = partial(self.files.keep_checkpoints, replace(options, has_commits=False))
+            ended = partial(self.keep_checkpoints, replace(options, has_commits=False))
             watcher = RunWatcher(self._show, partial(self._note, notes=notes), prepare, self._suite, ended)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             try:
                 await runner.run()
             finally:
                 self._runner = None
-            reasons = await runner.done_gate(*await self.files.criteria(runner.plan))
+            reasons = await runner.done_gate(*await self.criteria(runner.plan))
             await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
             if runner.plan == plan:  # nothing was left to do, and it came to the same
                 return plan
@@ -187,7 +187,7 @@ class PipelineService(WorkspaceFeature):
                 "quality_report.md": report_markdown(report),
                 **checkpoint_files(runner.plan, runner.plan.tasks),
             }
-            await self.files.write(runner.plan, {**files, "review.log": review_log(runner.plan)}, "Add the report", options)
+            await self.write(runner.plan, {**files, "review.log": review_log(runner.plan)}, "Add the report", options)
             return runner.plan
 
     async def watch(self, options: RunOptions, *, is_once: bool) -> list[PipelinePlan]:
@@ -206,7 +206,7 @@ class PipelineService(WorkspaceFeature):
             told: dict[str, str] = {}
             while True:
                 plans, has_to_wait = await asyncio.to_thread(self._file.read), False
-                waiting = [each for each in await self.files.waiting(plans, options.phase) if each not in refused]
+                waiting = [each for each in await self.waiting(plans, options.phase) if each not in refused]
                 for path, digest in waiting:
                     try:
                         worked[path] = await self.work(path, options, is_alone=True)
@@ -247,9 +247,9 @@ class PipelineService(WorkspaceFeature):
         return (await index_row("plans", self._file), await _git_row(self.host))
 
     async def pause(self, plan: str, *, is_paused: bool) -> None:
-        found = await self.files.find(plan)
+        found = await self.find(plan)
         begins = not (is_paused or self.is_running or found.is_at_work or found.is_done)
-        if begins and plan_id(await self.files.plan_text(found.path)) != found.id:
+        if begins and plan_id(await self.plan_text(found.path)) != found.id:
             path = sanitize_line(found.path)
             raise UsageError(f"{path} has changed since it was planned", f"/pipeline {path} plans it again.")
         await self._change(found.id, lambda now: [replace(now, is_paused=is_paused)])
@@ -292,14 +292,14 @@ class PipelineService(WorkspaceFeature):
 
     async def gate(self, plan: str) -> tuple[PipelinePlan, list[str]]:
         """Return why a plan is not done, empty where it is; its checks run."""
-        found = await self.files.find(plan)
+        found = await self.find(plan)
         runner = PlanRunner(self.host, self._file, found, self.options(), RunWatcher(on_note=self.on_note))
-        reasons = await runner.done_gate(*await self.files.criteria(runner.plan))
+        reasons = await runner.done_gate(*await self.criteria(runner.plan))
         await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
         return runner.plan, reasons
 
     async def _change(self, wanted: str, change: Change) -> PipelinePlan:
-        plan_id = (await self.files.find(wanted)).id
+        plan_id = (await self.find(wanted)).id
         if self._runner is not None and self._runner.plan.id == plan_id:
             await self._runner.change(change)
             self._runner.wake()
@@ -308,40 +308,6 @@ class PipelineService(WorkspaceFeature):
         self._show(changed)
         return changed
 
-    def _show(self, plan: PipelinePlan) -> None:
-        self.known = [plan if each.id == plan.id else each for each in self.known] or [plan]
-        if all(each.id != plan.id for each in self.known):
-            self.known = [plan, *self.known]
-        self._changed()
-
-    def _changed(self) -> None:
-        for listener in tuple(self._listeners):
-            listener()
-
-    def _note(self, text: str, notes: list[str] | None = None) -> None:
-        if notes is not None:
-            notes.append(text)
-        self.on_note(text)
-
-    def _notice(self, text: str, level: Level = Level.WARNING) -> None:
-        for session in self.host.sessions:
-            if not session.is_closed:
-                session.emit(Notice(level=level, text=text))
-
-
-class PlanFiles:
-    """The files of plans: read and planned once, and what is written next to them.
-
-    Args:
-        host: of the workspace.
-        file: the queue that a planned one joins.
-        on_note: called with a line for people.
-    """
-
-    def __init__(self, host: FeatureHost, file: PipelineFile, on_note: Callable[[str], None]) -> None:
-        self._host, self._file, self.on_note = host, file, on_note
-        self._told: set[str] = set()
-
     async def planned(self, path: str, options: RunOptions) -> PipelinePlan:
         """Return the plan of a file; the same text is planned once."""
         text = await self.plan_text(path)
@@ -349,18 +315,19 @@ class PlanFiles:
         if (found := next((each for each in plans if each.id == plan_id(text)), None)) is not None:
             return found
         is_listed = read_task_list(text) is not None
-        if not is_listed and (silent := await self._host.servers.silent()):
+        if not is_listed and (silent := await self.host.servers.silent()):
             raise LmtuiError(f"no model server answers at {silent}", "Start it, and run the plan again.")
-        session = await self._planner(path)
+        session = await self.host.new_session(Policy(is_attended=False))
+        session.rename(f"{PurePosixPath(path).stem}: planning")
         try:
             specs = await decompose(
                 text,
                 partial(_asked, session),
                 await session.role_requests.window_tokens(),
-                self._host.count_tokens,
+                self.host.count_tokens,
                 survey="" if is_listed else await self._survey(text),
                 known=await asyncio.to_thread(self._file.parts),
-                keep=self._keep_part,
+                keep=lambda digest, answer: asyncio.to_thread(self._file.keep_part, digest, answer),
             )
         finally:
             await to_the_end(session.close())
@@ -383,7 +350,7 @@ class PlanFiles:
             UsageError: it is not there, empty, too long, or no text.
         """
         try:
-            content = await (await self._host.sandbox()).read_file(path, MAX_PLAN_BYTES + 1)
+            content = await (await self.host.sandbox()).read_file(path, MAX_PLAN_BYTES + 1)
         except SandboxError as error:
             raise UsageError(f"the plan {sanitize_line(path)} cannot be read: {error.full_text()}") from error
         if content.size_bytes > MAX_PLAN_BYTES:
@@ -404,7 +371,7 @@ class PlanFiles:
         A plan that a task wrote is begun only by its name: nobody has asked for it.
         """
         try:
-            entries = await (await self._host.sandbox()).list_directory(PLANS_FOLDER)
+            entries = await (await self.host.sandbox()).list_directory(PLANS_FOLDER)
         except SandboxError:
             return []
         now = datetime.now(UTC)
@@ -421,7 +388,7 @@ class PlanFiles:
                 continue
             if path in written and digest not in named:
                 if digest not in self._told:
-                    self.on_note(f"{path}: a task wrote this plan. To work on it: lmtui pipeline run {shlex.quote(path)}")
+                    self._note(f"{path}: a task wrote this plan. To work on it: lmtui pipeline run {shlex.quote(path)}")
                 self._told.add(digest)
                 continue
             found.append((path, digest))
@@ -429,14 +396,14 @@ class PlanFiles:
 
     async def window_tokens(self) -> int:
         """Return the window that a server tells for the model in use, 0 where none does."""
-        config = self._host.config
-        found = [model for server in await self._host.servers.find() for model in server.models]
+        config = self.host.config
+        found = [model for server in await self.host.servers.find() for model in server.models]
         named = [model for model in found if model.name == config.model]
         return next((model.window_tokens for model in named or found if model.window_tokens), config.context_tokens)
 
     async def _survey(self, text: str) -> str:
         """Return a survey of the folder for the planner."""
-        sandbox = await self._host.sandbox()
+        sandbox = await self.host.sandbox()
         try:
             entries = await sandbox.list_directory("", depth=5, max_entries=_MOST_SURVEYED)
         except SandboxError:
@@ -458,32 +425,44 @@ class PlanFiles:
                 questions += [f"{each} (to answer, add `Answer: …` below it in {path})" for each in asked]
         return commands, questions
 
-    async def _keep_part(self, digest: str, answer: str) -> None:
-        await asyncio.to_thread(self._file.keep_part, digest, answer)
-
-    async def _planner(self, path: str) -> EngineSession:
-        session = await self._host.new_session(Policy(is_attended=False))
-        session.rename(f"{PurePosixPath(path).stem}: planning")
-        return session
-
     async def keep_checkpoints(self, options: RunOptions, plan: PipelinePlan, tasks: Sequence[PipelineTask]) -> None:
         """Write what some tasks came to."""
         await self.write(plan, checkpoint_files(plan, tasks), "Add checkpoints", options)
 
     async def write(self, plan: PipelinePlan, files: dict[str, str], what: str, options: RunOptions) -> None:
         """Write files of a plan into its folder, and commit them."""
-        sandbox = await self._host.sandbox()
+        sandbox = await self.host.sandbox()
         paths = {f"{PLANS_FOLDER}/{plan.name}/{name}": text for name, text in files.items()}
         try:
-            decision = decide_all("write", Access.WRITE, tuple(paths), Mode.AUTO, self._host.rules())
+            decision = decide_all("write", Access.WRITE, tuple(paths), Mode.AUTO, self.host.rules())
             if decision.verdict is Verdict.DENY:
                 raise SandboxError(f"{decision.why}; nothing was written in its folder")
             for path, text in paths.items():
-                await sandbox.write_file(path, _portable(text, self._host.workspace).encode("utf-8", "replace"))
+                await sandbox.write_file(path, _portable(text, self.host.workspace).encode("utf-8", "replace"))
             trace = CommitTrace(sandbox, is_on=options.has_commits, has_trailers=options.has_trailers)
             await trace.commit_files(plan, what, [*paths])
         except SandboxError as error:
-            self.on_note(f"{plan.name}: {error.full_text()}")
+            self._note(f"{plan.name}: {error.full_text()}")
+
+    def _show(self, plan: PipelinePlan) -> None:
+        self.known = [plan if each.id == plan.id else each for each in self.known] or [plan]
+        if all(each.id != plan.id for each in self.known):
+            self.known = [plan, *self.known]
+        self._changed()
+
+    def _changed(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()
+
+    def _note(self, text: str, notes: list[str] | None = None) -> None:
+        if notes is not None:
+            notes.append(text)
+        self.on_note(text)
+
+    def _notice(self, text: str, level: Level = Level.WARNING) -> None:
+        for session in self.host.sessions:
+            if not session.is_closed:
+                session.emit(Notice(level=level, text=text))
 
 
 def look_at(project: KnownProject) -> KnownProject:

@@ -92,7 +92,7 @@ async def pipeline(call: CommandCall) -> int:
         case action, [plan, number] if action in tuple(TaskAction):
             async with call.open_host() as host:
                 await _service(host).do(plan, _number(number), TaskAction(action))
-                found = await _service(host).files.find(plan)
+                found = await _service(host).find(plan)
                 say(task_line(found, found.task(_number(number))))
             return 0
         case action, _:
@@ -120,7 +120,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
     told = _ProgressLines(await service.read())
     service.on_note = told.note
     if path:
-        _ = await service.files.plan_text(path)
+        _ = await service.plan_text(path)
     _ = await host.choose_server()
     await host.require_sandbox()
     unfollow = service.follow_changes(lambda: told.take(service.known))
@@ -157,15 +157,15 @@ async def _worked(
 ) -> Sequence[PipelinePlan]:
     if not path:
         return await service.watch(options, is_once=arguments.single_run)
-    return [await (service.files.planned if arguments.architect_only else service.work)(path, options)]
+    return [await (service.planned if arguments.architect_only else service.work)(path, options)]
 
 
 async def _preflight(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:
     service = _service(host)
-    text = await service.files.plan_text(path)
+    text = await service.plan_text(path)
     window_tokens = 0
     with contextlib.suppress(LmtuiError):
-        window_tokens = await service.files.window_tokens()
+        window_tokens = await service.window_tokens()
     rows = preflight(text, window_tokens or 8_192, host.count_tokens)
     told = f"{window_tokens:,} tokens" if window_tokens else "unknown, no server answers; 8,192 assumed"
     problems = [value for name, _, value in rows if name == "problem"]
