@@ -66,7 +66,7 @@ def _bases(mount: Path, limits: CommandLimits) -> list[tuple[Path, dict[str, str
         kinds = {"pids": {"pids.max": processes}, "memory": {"memory.limit_in_bytes": memory_bytes}}
         own = {kind: _below_own(mount / kind, kind) for kind in kinds}
         return [(own[kind], values) for kind, values in kinds.items() if _is_usable(own[kind])]
-    base = mount if os.geteuid() == 0 else _delegated(mount)
+    base = mount if os.geteuid() == 0 else _below_own(mount, "").parent  # in a user's session a group next to it may be made
     try:
         offered = (base / "cgroup.subtree_control").read_text(encoding="ascii").split()
     except OSError:
@@ -77,22 +77,13 @@ def _bases(mount: Path, limits: CommandLimits) -> list[tuple[Path, dict[str, str
 
 
 def _below_own(hierarchy: Path, kind: str) -> Path:
-    """Return this process's own group of a kind, so that what limits it limits the instance as well."""
+    """Return this process's own group of a kind (empty: version 2), so that what limits it limits the instance as well."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, kinds, path = line.split(":", 2)
             if kind in kinds.split(",") and (hierarchy / path.lstrip("/")).is_dir():
                 return hierarchy / path.lstrip("/")
     return hierarchy
-
-
-def _delegated(mount: Path) -> Path:
-    """Return the folder above this process's own group: in a user's session a group next to it may be made."""
-    try:
-        own = Path("/proc/self/cgroup").read_text(encoding="utf-8").rpartition("::")[2].strip()
-    except OSError:
-        return mount
-    return (mount / own.lstrip("/")).parent
 
 
 def _is_usable(base: Path) -> bool:
@@ -268,7 +259,7 @@ def settings_of(kind: InstanceKind, options: Options, root: str, tools: ProjectT
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:
     """Return the arguments that start the supervisor, whose package lies in `folder`."""
-    _compile_once()
+    _ = _compile_once()
     start = f"import sys; sys.path.append({folder!r}); from guest.supervisor import main; main()"
     return [python, "-I", "-S", "-B", "-c", start, settings.to_json()]
 
@@ -295,10 +286,9 @@ def _guest_digest() -> str:
 
 
 @cache
-def _compile_once() -> None:
+def _compile_once() -> bool:
     """Leave bytecode next to the supervisor's modules: inside they cannot be written, and compiling takes 30 ms each start."""
-    if not sys.dont_write_bytecode:
-        compileall.compile_dir(GUEST, quiet=2)
+    return sys.dont_write_bytecode or bool(compileall.compile_dir(GUEST, quiet=2))
 
 
 def this_python() -> Path:
@@ -340,10 +330,7 @@ class ProcessBackend:
             environment={**environment, **extra},
             commands_path=":".join([*project_path(root), environment["PATH"]]),
         )
-        try:
-            return await spawn(supervisor_command(str(this_python()), str(GUEST.parent), settings), environment)
-        except OSError as error:
-            raise SandboxUnavailable(f"the file supervisor cannot be started: {error}") from error
+        return await spawn(supervisor_command(str(this_python()), str(GUEST.parent), settings), environment)
 
     async def close(self) -> None:
         """Do nothing: an instance ends with its link."""
@@ -404,8 +391,7 @@ class LandlockBackend:
         written = [] if kind.is_read_only else [str(self._workspace)]
         written += [str(repository.common)] if repository.common and kind.writes_git else []
         single = [str(each.source.parent) for each in self.tools.shown if each.target.startswith("/opt/lmtui/bin/")]
-        programs_of_all = (*system, *single)
-        settings = settings_of(kind, self._options, str(self._workspace), self.tools, programs_of_all).with_values(
+        settings = settings_of(kind, self._options, str(self._workspace), self.tools, (*system, *single)).with_values(
             store=store,
             git_config=repository.config,
             limits_processes=True,
@@ -418,10 +404,7 @@ class LandlockBackend:
             environment=environment_inside(system, own, repository, has_network=self.network != "none"),
         )
         arguments = supervisor_command(str(python), str(GUEST.parent), settings)
-        try:
-            return await spawn(in_control_group(arguments, self._options.limits), {"PATH": os.defpath})
-        except OSError as error:
-            raise SandboxUnavailable(f"the supervisor cannot be started: {error}") from error
+        return await spawn(in_control_group(arguments, self._options.limits), {"PATH": os.defpath})
 
     async def close(self) -> None:
         """Remove the temporary folders."""

@@ -111,10 +111,7 @@ class BubblewrapBackend:
             "--",
             *supervisor,
         ]
-        try:
-            link = await spawn(in_control_group(arguments, self._options.limits), {"PATH": os.defpath})
-        except OSError as error:
-            raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
+        link = await spawn(in_control_group(arguments, self._options.limits), {"PATH": os.defpath}, _NAMESPACES_HINT)
         link.network = partial(_network_of, link.pid) if entry and not layout.network else str
         return link
 

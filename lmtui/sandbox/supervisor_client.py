@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox.guest import protocol
 
@@ -156,22 +156,25 @@ class ProcessLink(Link):
             self._note(piece)
 
 
-async def spawn(arguments: Sequence[str], environment: Mapping[str, str]) -> ProcessLink:
+async def spawn(arguments: Sequence[str], environment: Mapping[str, str], hint: str = "") -> ProcessLink:
     """Start a program whose input and output are a supervisor's.
 
     Raises:
-        OSError: it cannot be started.
+        SandboxUnavailable: it cannot be started.
     """
-    process = await asyncio.create_subprocess_exec(
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(environment),
-        start_new_session=True,  # a Ctrl-C in the terminal is lmtui's to handle
-        cwd=os.sep,
-        limit=_BUFFER_BYTES,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(environment),
+            start_new_session=True,  # a Ctrl-C in the terminal is lmtui's to handle
+            cwd=os.sep,
+            limit=_BUFFER_BYTES,
+        )
+    except OSError as error:
+        raise SandboxUnavailable(f"{arguments[0]} cannot be started: {error.strerror}", hint) from error
     return ProcessLink(process)
 
 

@@ -82,12 +82,8 @@ class BatchRunner:
         known = await asyncio.to_thread(self._folder.results)
         left, found = remaining_tasks(tasks, known, retries_failed=retries_failed)
         progress = self.progress
-        progress.total, progress.done, progress.failed, progress.unchanged = (
-            found.total,
-            found.done,
-            found.failed,
-            found.unchanged,
-        )
+        for name in ("total", "done", "failed", "unchanged"):
+            setattr(progress, name, getattr(found, name))
         self._queue.extend(left)
         if self._cluster is not None:
             workers = 2 * self._cluster.slots + _MORE_WORKERS  # leaves room for workers that join later

@@ -159,9 +159,8 @@ async def _work(
         progress = await runner.run(tasks, retries_failed=call.arguments.retry_failed)
     known = await asyncio.to_thread(folder.results)
     results = [known[task.id] for task in tasks if task.id in known]
-    if call.arguments.json:
-        for result in results:
-            print(json.dumps(asdict(result), ensure_ascii=False))
+    for result in results if call.arguments.json else ():
+        print(json.dumps(asdict(result), ensure_ascii=False))
     if runner.is_spent and progress.waiting:
         say(f"lmtui: the budget of this run is used up; {_resume_text(call, folder)}", file=sys.stderr)
     if progress.failed:

@@ -268,8 +268,7 @@ class Supervisor:
             raise Refused("the workspace is read-only here")
 
     def _list(self, identity: int, message: Message, _data: bytes) -> None:
-        path, depth, most = message["path"], int(message["depth"]), int(message["max_entries"])
-        root = self._root_of(message)
+        path, depth, most, root = message["path"], int(message["depth"]), int(message["max_entries"]), self._root_of(message)
         self._jobs.start(identity, lambda: files.list_directory(root, path, depth, most), _SEARCH_S)
 
     def _listing(self, identity: int, message: Message, _data: bytes) -> None:
@@ -278,8 +277,7 @@ class Supervisor:
         job.max_result_bytes = listing.MAX_RESULT_BYTES
 
     def _glob(self, identity: int, message: Message, _data: bytes) -> None:
-        expression, most = message["expression"], int(message["max_results"])
-        root = self._root_of(message)
+        root, expression, most = self._root_of(message), message["expression"], int(message["max_results"])
         self._jobs.start(identity, lambda: _module("listing").glob(root, expression, most), _SEARCH_S)
 
     def _grep(self, identity: int, message: Message, _data: bytes) -> None:
