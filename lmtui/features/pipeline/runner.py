@@ -19,7 +19,7 @@ from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole, parse_roles
-from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import clipped, pluralize, sanitize_line, sanitize_path
 from lmtui.core.verification import Gate, Rung, bounded
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
@@ -438,7 +438,7 @@ class PlanRunner:
         """Commit what a task changed, and call it done."""
         task, commit = self.plan.task(task_id), ""
         try:
-            commit = await self._trace(await self._host.sandbox()).commit_task(self.plan, task, paths)
+            commit = await self._trace(await self._host.sandbox()).commit(self.plan, task.spec.title, paths, task_id)
         except SandboxError as error:
             self._watcher.on_note(f"task {task_id}: {error.full_text()}")
         self._live.pop(task_id, None)
@@ -512,19 +512,17 @@ MAX_SUBJECT_CHARS = 72
 _AT_ONCE = 200  # paths for one call of git
 
 
+@dataclass(frozen=True, slots=True)
 class CommitTrace:
-    """Commits the work on one plan; where git is off or missing, it does nothing.
+    """Commits the work on one plan in the workspace of a sandbox; where git is off (not `is_on`) or missing, it does nothing.
 
-    Args:
-        sandbox: the workspace's.
-        is_on: the user wants commits.
-        has_trailers: commits name the plan and the task in trailers.
+    A repository that is there is respected: what the user has not committed stays uncommitted.  `has_trailers`: commits name
+    the plan and the task in trailers.
     """
 
-    def __init__(self, sandbox: WorkspaceSandbox, *, is_on: bool, has_trailers: bool) -> None:
-        self._sandbox = sandbox
-        self._is_on = is_on
-        self._has_trailers = has_trailers
+    sandbox: WorkspaceSandbox
+    is_on: bool
+    has_trailers: bool
 
     async def uncommitted(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those of the files that differ from the last commit or are unknown to git.
@@ -532,61 +530,49 @@ class CommitTrace:
         Raises:
             SandboxError: git did not tell.
         """
-        words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--"]
+        if not (self.is_on and paths):
+            return frozenset()
         found: list[str] = []
-        top = (await self._sandbox.run_git(["rev-parse", "--show-prefix"])).output.strip() if self._is_on and paths else ""
-        for start in range(0, len(paths), _AT_ONCE) if self._is_on else ():
-            result = await self._sandbox.run_git([*words, *paths[start : start + _AT_ONCE]])
+        top = (await self.sandbox.run_git(["rev-parse", "--show-prefix"])).output.strip()
+        for start in range(0, len(paths), _AT_ONCE):
+            words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--"]
+            result = await self.sandbox.run_git([*words, *paths[start : start + _AT_ONCE]])
             if result.exit_code != 0 and await self.is_repository():
                 raise SandboxError(f"git status failed: {sanitize_line(result.output.strip()[-200:])}")
             found += result.entries()
         return frozenset(entry[3:].removeprefix(top) for entry in found)
 
-    async def commit_task(self, plan: PipelinePlan, task: PipelineTask, paths: Sequence[str]) -> str:
-        """Commit the changes of a task in some files and return the commit; one that is there already is not made again."""
-        return await self._commit(plan, f"{plan.name}: {task.spec.title}", paths, task.id)
-
-    async def commit_files(self, plan: PipelinePlan, what: str, paths: Sequence[str]) -> str:
-        """Commit files of the plan itself."""
-        return await self._commit(plan, f"{plan.name}: {what}", paths)
-
-    async def _commit(self, plan: PipelinePlan, subject: str, paths: Sequence[str], task_id: int = 0) -> str:
-        if not (self._is_on and paths and await self.is_repository()):
+    async def commit(self, plan: PipelinePlan, what: str, paths: Sequence[str], task_id: int = 0) -> str:
+        """Commit the changes in some files and return the commit; one that is there already is not made again."""
+        if not (self.is_on and paths and await self.is_repository()):
             return ""
-        subject = _subject(subject)
+        subject = clipped(sanitize_line(f"{plan.name}: {what}"), MAX_SUBJECT_CHARS)
         _ = await self._git("add", paths=paths, writes=True)
         staged = await self._git("diff", "--cached", "--name-only", "-z", "--no-renames", paths=paths)
         if staged:
-            trailers = [f"Plan: {plan.id}", *([f"Task: {task_id}"] if task_id else [])] if self._has_trailers else []
-            message = "\n\n".join([subject, *(["\n".join(trailers)] if trailers else [])])
-            result = await self._sandbox.run_git(["commit", "-q", "-m", message, "--", *staged], writes=True)
+            trailers = [f"Plan: {plan.id}", *([f"Task: {task_id}"] if task_id else [])] if self.has_trailers else []
+            message = "\n\n".join(filter(None, (subject, "\n".join(trailers))))
+            result = await self.sandbox.run_git(["commit", "-q", "-m", message, "--", *staged], writes=True)
             if result.exit_code != 0:
                 raise SandboxError(f"not committed: {sanitize_line(result.output.strip()[-200:])}")
-        last = await self._sandbox.run_git(["log", "-1", "--format=%H %s", "--", *paths[:_AT_ONCE]])
+        last = await self.sandbox.run_git(["log", "-1", "--format=%H %s", "--", *paths[:_AT_ONCE]])
         commit, _, found = last.output.strip().partition(" ")
         return commit if last.exit_code == 0 and found == subject else ""
 
     async def is_repository(self) -> bool:
         """Tell whether the workspace is one."""
-        if not self._is_on:
-            return False
         try:
-            return (await self._sandbox.run_git(["rev-parse", "--is-inside-work-tree"])).output.strip() == "true"
+            return (await self.sandbox.run_git(["rev-parse", "--is-inside-work-tree"])).output.strip() == "true"
         except SandboxError:
             return False
 
     async def _git(self, *arguments: str, paths: Sequence[str], writes: bool = False) -> list[str]:
         """Run git on files, some at a time, and return what it lists; one that fails lists nothing."""
         found: list[str] = []
-        for start in range(0, len(paths), _AT_ONCE) if self._is_on else ():
+        for start in range(0, len(paths), _AT_ONCE):
             try:
-                result = await self._sandbox.run_git([*arguments, "--", *paths[start : start + _AT_ONCE]], writes=writes)
+                result = await self.sandbox.run_git([*arguments, "--", *paths[start : start + _AT_ONCE]], writes=writes)
                 found += result.entries()
             except SandboxError:
                 return []
         return found
-
-
-def _subject(text: str) -> str:
-    line = sanitize_line(text)
-    return line if len(line) <= MAX_SUBJECT_CHARS else f"{line[: MAX_SUBJECT_CHARS - 1].rstrip()}…"

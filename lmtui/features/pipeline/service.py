@@ -440,7 +440,7 @@ class PipelineService(WorkspaceFeature):
             for path, text in paths.items():
                 await sandbox.write_file(path, _portable(text, self.host.workspace).encode("utf-8", "replace"))
             trace = CommitTrace(sandbox, is_on=options.has_commits, has_trailers=options.has_trailers)
-            await trace.commit_files(plan, what, [*paths])
+            await trace.commit(plan, what, [*paths])
         except SandboxError as error:
             self._note(f"{plan.name}: {error.full_text()}")
 
