@@ -283,8 +283,7 @@ class CallBlock(Block):
         parts: list[Line] = [(("undone", "warn"),)] if self.state is CallState.UNDONE else []
         if self._started.recovered:
             parts.append((("recovered", "warn"),))
-        kind = "mode" if finished.decision == "rule" and not finished.rule else finished.decision
-        kind = "try" if kind == "mode" and self._is_tried_first else kind
+        kind = "try" if finished.decision == "mode" and self._is_tried_first else finished.decision
         by_mode = ("tried" if self.is_tried else "auto") if self.changes and kind == "mode" else ""
         decision = self.hunks or _DECISIONS.get(kind, by_mode)
         if decision and self.answered_by and finished.decision in _ANSWERED:

@@ -270,8 +270,7 @@ class Workbench(Screen[None]):
         self.draw_focus()
         queue = self.sending.queue_content()
         self._bars.queue.display = queue is not None
-        if queue is not None:
-            self._bars.queue.update(queue)
+        self._bars.queue.update(queue or "")
         if not isinstance(self.state, Starting) and self.app.screen is self:  # a question on top keeps the end above itself
             self.state.panes.cover_end(queue.plain.count("\n") + 1 if queue is not None else 0)
         if active is None or not active.session.is_running:
@@ -294,10 +293,7 @@ class Workbench(Screen[None]):
         bars.foot.show(*self.state.texts.foot_parts(state, self._options.mode, now))
         is_busy = state.turn.is_running and not state.approvals
         bars.show_running(self.state.texts.activity_parts(active, now, self._note), is_busy=is_busy, now=now)
-        if is_busy:
-            self._ticker.resume()
-        else:
-            self._ticker.pause()
+        (self._ticker.resume if is_busy else self._ticker.pause)()
 
     def draw_focus(self) -> None:
         """Say where the keys go now."""

@@ -218,10 +218,10 @@ def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     assert squeezed(drawn([STARTED, ruled])) == ["✗ Run  pytest -q  denied by rule ▸"]
     other = replace(answered, feedback="", by="bob@sofa pts/3")
     assert squeezed(drawn([STARTED, asked, other, refused]))[0] == "✗ Run  pytest -q  denied by bob@sofa ▸"
-    tried, by_rule = replace(answered, outcome=Outcome.TRY, feedback=""), replace(FINISHED, decision="rule", elapsed_ms=8)
+    tried, by_mode = replace(answered, outcome=Outcome.TRY, feedback=""), replace(FINISHED, decision="mode", elapsed_ms=8)
     for answers, ended, words in (
-        ([tried], by_rule, "tried first"), ([tried], replace(by_rule, rule="Write(**)"), "allowed by rule"),
-        ([tried, asked, replace(tried, outcome=Outcome.ONCE)], replace(by_rule, decision="once"), "allowed once"),
+        ([tried], by_mode, "tried first"), ([tried], replace(by_mode, decision="rule"), "allowed by rule"),
+        ([tried, asked, replace(tried, outcome=Outcome.ONCE)], replace(by_mode, decision="once"), "allowed once"),
     ):  # fmt: skip
         assert words in drawn([STARTED, asked, *answers, ended])[0]
     allowed = replace(FINISHED, decision="once", elapsed_ms=8)
