@@ -88,11 +88,6 @@ class PipelineFile(IndexFile):
             self._write(database, plan_id, changed)
         return changed_plan(plan, changed)
 
-    def remove(self, plan_id: str) -> None:
-        """Forget a plan and its tasks."""
-        with self.writing() as database:
-            database.execute("DELETE FROM pipeline WHERE plan = ?", (plan_id,))
-
     def parts(self) -> dict[str, str]:
         """Return what planners answered about parts of plans, by their digests."""
         if not self.exists():

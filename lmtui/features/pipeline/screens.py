@@ -40,7 +40,7 @@ from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import MINUS, parse_patch
 from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, crop, fill, fit, indent, join_roles, row
-from lmtui.tui.lines.table import BAR_CELLS, Table
+from lmtui.tui.lines.table import BAR_CELLS, RowCursor, Table
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.beside import BesideChat
@@ -195,39 +195,28 @@ class BoardLines(LineSource):
         return ("▌", join_roles(ground, COLUMNS[column][1])), *body
 
 
-class BoardCursor:
-    """What the keys move: from card to card in a column."""
+class BoardCursor(RowCursor):
+    """What the keys move: from card to card in a column.  A card is marked where it is drawn; no whole line is clicked."""
 
-    def __init__(self, view: Board) -> None:
-        self._view = view
+    def __init__(self, board: Board) -> None:
+        super().__init__(board, can_click=lambda _: False)
+        self._board = board
 
     def move(self, rows: int) -> None:
         """Go to another card of the column."""
-        self._view.put(self._view.source.column, self._view.source.index + rows)
+        self._board.put(self._board.source.column, self._board.source.index + rows)
 
     def page(self, pages: int) -> None:
         """Go on by as many cards as there are in a page."""
-        self.move(pages * max(1, self._view.size.height // CARD_ROWS))
+        self.move(pages * max(1, self._board.size.height // CARD_ROWS))
 
     def to_edge(self, *, is_end: bool) -> None:
         """Go to the first or the last card of the column."""
-        self._view.put(self._view.source.column, self._view.source.total() if is_end else 0)
+        self._board.put(self._board.source.column, self._board.source.total() if is_end else 0)
 
     def mark(self, line: int, content: Line) -> Line:
-        """Return a line as it is: the card is marked where it is drawn."""
         del line
         return content
-
-    def can_click(self, line: int, /) -> bool:
-        """Tell that no whole line does anything."""
-        del line
-        return False
-
-    def click(self, line: int) -> None:
-        """Do nothing: the board knows the column."""
-
-    def focus_changed(self) -> None:
-        """Do nothing: the card stays marked."""
 
 
 class Board(VirtualLineView, can_focus=True, inherit_bindings=False):

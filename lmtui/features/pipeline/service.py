@@ -165,16 +165,14 @@ class PipelineService(WorkspaceFeature):
             plan = await self.planned(path, options)
             _require_phase(plan, options.phase)
             self._show(plan)
-            prepare = partial(_run_agents_in, lambda: self._run_agents)
             ended = partial(self.keep_checkpoints, replace(options, has_commits=False))
-            watcher = RunWatcher(self._show, partial(self._note, notes=notes), prepare, self._suite, ended)
+            watcher = RunWatcher(self._show, partial(self._note, notes=notes), self._prepare, self._suite, ended)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             try:
                 await runner.run()
             finally:
                 self._runner = None
-            reasons = await runner.done_gate(*await self.criteria(runner.plan))
-            await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
+            reasons = await self._judge(runner)
             if runner.plan == plan:  # nothing was left to do, and it came to the same
                 return plan
             sessions = [runner.plan.session, runner.role_session]
@@ -224,6 +222,10 @@ class PipelineService(WorkspaceFeature):
                     return [*worked.values()]
                 if has_to_wait or not waiting:
                     await asyncio.sleep(WATCH_S)
+
+    def _prepare(self, attempts: TaskAttempts) -> None:
+        if self._run_agents is not None:
+            attempts.run_agents_in(self._run_agents)
 
     async def _suite(self) -> Sequence[str]:
         checks = self._extensions.get(WorkspaceChecks) if self.host.config.verify != "off" else None
@@ -294,9 +296,14 @@ class PipelineService(WorkspaceFeature):
         """Return why a plan is not done, empty where it is; its checks run."""
         found = await self.find(plan)
         runner = PlanRunner(self.host, self._file, found, self.options(), RunWatcher(on_note=self.on_note))
+        reasons = await self._judge(runner)
+        return runner.plan, reasons
+
+    async def _judge(self, runner: PlanRunner) -> list[str]:
+        """Keep and return why a plan is not done, empty where it is."""
         reasons = await runner.done_gate(*await self.criteria(runner.plan))
         await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
-        return runner.plan, reasons
+        return reasons
 
     async def _change(self, wanted: str, change: Change) -> PipelinePlan:
         plan_id = (await self.find(wanted)).id
@@ -489,11 +496,6 @@ def _require_phase(plan: PipelinePlan, phase: str) -> None:
     if phase and phase not in known:
         named = ", ".join(sanitize_line(each) for each in known if each)
         raise UsageError(f"the plan {plan.name} has no phase {sanitize_line(phase)[:60]!r}", f"Its phases: {named or 'none'}.")
-
-
-def _run_agents_in(runner: Callable[[], SessionAgentRunner | None], attempts: TaskAttempts) -> None:
-    if (found := runner()) is not None:
-        attempts.run_agents_in(found)
 
 
 async def _asked(session: EngineSession, system: str, prompt: str, schema: dict[str, object]) -> str | None:
