@@ -19,7 +19,6 @@ from lmtui.core.times import json_value
 from lmtui.features.pipeline.plan_queue import PipelineFile, find_plan, run_lock
 from lmtui.features.pipeline.planner import ideate_task, preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
-from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.pipeline.values import (
     PLANS_FOLDER,
@@ -30,7 +29,7 @@ from lmtui.features.pipeline.values import (
     status_lines,
     task_line,
 )
-from lmtui.features.service import CommandCall, FeatureHost, stopping
+from lmtui.features.service import CommandCall, stopping
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
 _MAX_REPORT_BYTES = 64_000_000
@@ -70,39 +69,35 @@ def pipeline_parser() -> Parser:
 
 async def pipeline(call: CommandCall) -> int:
     """Run the action."""
-    arguments, words = call.arguments, call.arguments.words
-    match arguments.action, words:
-        case "run", [] | [_]:
-            async with call.open_host() as host:
-                return await _run(host, words[0] if words else "", arguments)
-        case "preflight", [path]:
-            async with call.open_host() as host:
-                return await _preflight(host, path, arguments)
+    match call.arguments.action, call.arguments.words:
         case "status", []:
             return await _status(call)
         case "report", ["check" | "migrate" as verb, path]:
             return await _read_report(call, path, migrates=verb == "migrate")
+        case _:
+            async with call.open_host() as host:
+                service = host.extensions[WorkspacePipeline]
+                assert isinstance(service, PipelineService)
+                return await _act(service, call.arguments, call.arguments.words)
+
+
+async def _act(service: PipelineService, arguments: argparse.Namespace, words: Sequence[str]) -> int:
+    match arguments.action, words:
+        case "run", [] | [_]:
+            return await _run(service, words[0] if words else "", arguments)
+        case "preflight", [path]:
+            return await _preflight(service, path, arguments)
         case "report" | "done" | "gates" | "retry-failed", [] | [_]:
-            async with call.open_host() as host:
-                return await _look(host, words[0] if words else "", arguments)
+            return await _look(service, words[0] if words else "", arguments)
         case "answer", [plan, number, *text] if text:
-            async with call.open_host() as host:
-                await _service(host).answer(plan, _number(number), " ".join(text))
-            return 0
+            await service.answer(plan, _number(number), " ".join(text))
         case action, [plan, number] if action in tuple(TaskAction):
-            async with call.open_host() as host:
-                await _service(host).do(plan, _number(number), TaskAction(action))
-                found = await _service(host).find(plan)
-                say(task_line(found, found.task(_number(number))))
-            return 0
+            await service.do(plan, _number(number), TaskAction(action))
+            found = await service.find(plan)
+            say(task_line(found, found.task(_number(number))))
         case action, _:
             raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")
-
-
-def _service(host: FeatureHost) -> PipelineService:
-    found = host.extensions[WorkspacePipeline]
-    assert isinstance(found, PipelineService)
-    return found
+    return 0
 
 
 def _number(text: str) -> int:
@@ -111,18 +106,17 @@ def _number(text: str) -> int:
     return int(text)
 
 
-async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:
+async def _run(service: PipelineService, path: str, arguments: argparse.Namespace) -> int:
     if arguments.architect_only and not path:
         raise UsageError("--architect-only needs the file of a plan", "lmtui pipeline run PLAN.md --architect-only")
     if arguments.batch_size < 0:
         raise UsageError(f"--batch-size is {arguments.batch_size}", "Give a number of 1 or more.")
-    service = _service(host)
     told = _ProgressLines(await service.read())
     service.on_note = told.note
     if path:
         _ = await service.plan_text(path)
-    _ = await host.choose_server()
-    await host.require_sandbox()
+    _ = await service.host.choose_server()
+    await service.host.require_sandbox()
     unfollow = service.follow_changes(lambda: told.take(service.known))
     options = service.options()
     options = replace(
@@ -132,7 +126,9 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         batch=arguments.batch_size or (4 if arguments.phase_gated else 0),
         has_commits=options.has_commits and not arguments.no_git,
     )
-    running = asyncio.ensure_future(_worked(service, path, options, arguments))
+    work = service.planned if arguments.architect_only else service.work
+    once = arguments.single_run
+    running = asyncio.ensure_future(asyncio.gather(work(path, options)) if path else service.watch(options, is_once=once))
     try:
         with stopping(running):
             await asyncio.wait({running})
@@ -152,21 +148,12 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
     return 0 if arguments.architect_only or all(plan.is_done for plan in plans) else EXIT_NOT_DONE
 
 
-async def _worked(
-    service: PipelineService, path: str, options: RunOptions, arguments: argparse.Namespace
-) -> Sequence[PipelinePlan]:
-    if not path:
-        return await service.watch(options, is_once=arguments.single_run)
-    return [await (service.planned if arguments.architect_only else service.work)(path, options)]
-
-
-async def _preflight(host: FeatureHost, path: str, arguments: argparse.Namespace) -> int:
-    service = _service(host)
+async def _preflight(service: PipelineService, path: str, arguments: argparse.Namespace) -> int:
     text = await service.plan_text(path)
     window_tokens = 0
     with contextlib.suppress(LmtuiError):
         window_tokens = await service.window_tokens()
-    rows = preflight(text, window_tokens or 8_192, host.count_tokens)
+    rows = preflight(text, window_tokens or 8_192, service.host.count_tokens)
     told = f"{window_tokens:,} tokens" if window_tokens else "unknown, no server answers; 8,192 assumed"
     problems = [value for name, _, value in rows if name == "problem"]
     if arguments.json:
@@ -194,9 +181,8 @@ async def _status(call: CommandCall) -> int:
     return 0
 
 
-async def _look(host: FeatureHost, wanted: str, arguments: argparse.Namespace) -> int:
+async def _look(service: PipelineService, wanted: str, arguments: argparse.Namespace) -> int:
     """Retry, run the gate, or print the report."""
-    service = _service(host)
     if arguments.action == "retry-failed":
         plan = await service.retry_failed(wanted)
         say("\n".join(status_lines([plan])))
