@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-from lmtui.core.errors import ProviderError
+from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import Level, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, ModelRequest, Usage
+from lmtui.core.ports import Provider
 from lmtui.core.servers import window_fix
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.agent import Agent
@@ -90,14 +91,25 @@ def _elapsed_s(completion: Completion) -> float:
     return round(completion.first_token_s + completion.decode_s, 3)
 
 
+async def completed(provider: Provider, request: ModelRequest) -> Completion:
+    """Return the whole answer to a request.
+
+    Raises:
+        ProviderError: there is none.
+    """
+    async with contextlib.aclosing(provider.stream(request)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Completion):
+                return piece
+    raise ProviderError(Fault.CUT, "the answer has no end")
+
+
 async def answer_outside(agent: Agent, work: str, request: ModelRequest) -> str | None:
     """Return the answer to a request outside the conversation, its cost told as that of `work`; None if it fails."""
     with contextlib.suppress(ProviderError):
-        async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Completion):
-                    agent.emit(usage_beside(work, request, piece))
-                    return piece.message.text
+        answer = await completed(agent.services.provider, request)
+        agent.emit(usage_beside(work, request, answer))
+        return answer.message.text
     return None
 
 

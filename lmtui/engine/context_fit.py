@@ -13,13 +13,13 @@ from functools import partial
 
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import ROOT, Level
-from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolCallFormat, ToolSet
+from lmtui.core.messages import Message, ModelRequest, Role, ToolCallFormat, ToolSet
 from lmtui.core.model_events import Compacted, Compacting, ToolSetChanged
 from lmtui.core.plan import Plan
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
-from lmtui.engine.accounting import announce, show_usage, usage_beside
+from lmtui.engine.accounting import announce, completed, show_usage, usage_beside
 from lmtui.engine.agent import Agent
 from lmtui.engine.context import Conversation, cut_places, last_said
 from lmtui.engine.entries import Entries, Entry, Shares, TranscriptSummary, digest
@@ -361,15 +361,12 @@ async def _words(agent: Agent, request: ModelRequest) -> str:
     is_same = request.model == agent.state.model.settings.model
     if is_same:
         announce(agent, request)
-    async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, Completion):
-                if is_same:
-                    show_usage(agent, piece)
-                else:
-                    agent.emit(usage_beside(agent.id, request, piece))
-                return "" if piece.message.tool_calls or piece.problem else sanitize(piece.message.text).strip()
-    return ""
+    answer = await completed(agent.services.provider, request)
+    if is_same:
+        show_usage(agent, answer)
+    else:
+        agent.emit(usage_beside(agent.id, request, answer))
+    return "" if answer.message.tool_calls or answer.problem else sanitize(answer.message.text).strip()
 
 
 def _size(agent: Agent, message: Message) -> int:

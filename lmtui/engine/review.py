@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from lmtui.core.errors import Fault, ProviderError, ToolError
 from lmtui.core.lenient_json import objects_in
-from lmtui.core.messages import Completion, Message, ModelRequest, Priority, Role, SchemaRequest, ToolCallFormat, ToolSet
+from lmtui.core.messages import Message, ModelRequest, Priority, Role, SchemaRequest, ToolCallFormat, ToolSet
 from lmtui.core.ports import Provider, Toolbox
 from lmtui.core.roles import ModelRole
 from lmtui.core.servers import ModelProfile, ServedModel
 from lmtui.core.verification import Finding, Gate, ReviewWritten, Severity
-from lmtui.engine.accounting import answer_outside
+from lmtui.engine.accounting import answer_outside, completed
 from lmtui.engine.agent import Agent
 from lmtui.engine.context import system_prompt
 from lmtui.engine.model_roles import for_role, role_request
@@ -152,7 +151,7 @@ async def wake(provider: Provider, model: str) -> None:
         ProviderError: the model does not answer.
     """
     talk = (Message(Role.USER, "Answer with the one word: ready"),)
-    _ = await _probe(provider, ModelRequest(talk, (), model, max_tokens=16, urgency=Priority.SUBAGENT))
+    _ = await completed(provider, ModelRequest(talk, (), model, max_tokens=16, urgency=Priority.SUBAGENT))
 
 
 async def find_call_form(
@@ -190,7 +189,7 @@ async def _problem(provider: Provider, toolbox: Toolbox, model: str, form: ToolC
     )
     try:
         async with asyncio.timeout(_ANSWER_LIMIT_S):
-            completion = await _probe(provider, request)
+            completion = await completed(provider, request)
         calls = completion.message.tool_calls
         for call in calls:
             _ = toolbox.prepare(call.name, call.arguments)
@@ -206,13 +205,3 @@ async def _problem(provider: Provider, toolbox: Toolbox, model: str, form: ToolC
     if form is ToolCallFormat.NATIVE and any(call.form for call in calls):
         return "it writes its calls as text"
     return "" if calls else "its call could not be read" if completion.problem else "it made no call"
-
-
-async def _probe(provider: Provider, request: ModelRequest) -> Completion:
-    completion: Completion | None = None
-    async with contextlib.aclosing(provider.stream(request)) as pieces:
-        async for piece in pieces:
-            completion = piece if isinstance(piece, Completion) else completion
-    if completion is None:
-        raise ProviderError(Fault.CUT, "the answer has no end")
-    return completion

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
@@ -11,6 +12,7 @@ from lmtui.core.events import TurnReason
 from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.sanitize import sanitize_line
 
+E = TypeVar("E", bound=events.Event)
 EXIT_CODES = {
     TurnReason.DONE: 0,
     TurnReason.WAITING: 0,
@@ -52,30 +54,10 @@ _UNKNOWN = "lmtui stopped while this ran: its effect is unknown. Look before you
 
 def ends_for_open_work(past: Sequence[events.Envelope]) -> list[events.Event]:
     """Return the missing ends in the order in which they would have come: approvals, then agents from the inside out, turn."""
-    turns: dict[str, events.Envelope] = {}
-    agents: dict[str, AgentStarted] = {}
-    calls: dict[str, events.ToolCallStarted] = {}
-    asks: dict[str, events.ApprovalRequested] = {}
-    for envelope in past:
-        match envelope.event:
-            case events.TurnStarted() as event:
-                turns[event.turn_id] = envelope
-            case events.TurnEnded() as event:
-                turns.pop(event.turn_id, None)
-            case AgentStarted() as event:
-                agents[event.agent] = event
-            case AgentFinished() as event:
-                agents.pop(event.agent, None)
-            case events.ToolCallStarted() as event:
-                calls[event.call_id] = event
-            case events.ToolCallFinished() as event:
-                calls.pop(event.call_id, None)
-            case events.ApprovalRequested() as event:
-                asks[event.approval_id] = event
-            case events.ApprovalResolved() as event:
-                asks.pop(event.approval_id, None)
-            case _:
-                pass
+    turns = _open(past, events.TurnStarted, events.TurnEnded, "turn_id")
+    agents = _open(past, AgentStarted, AgentFinished, "agent")
+    calls = _open(past, events.ToolCallStarted, events.ToolCallFinished, "call_id")
+    asks = _open(past, events.ApprovalRequested, events.ApprovalResolved, "approval_id")
     waiting = {ask.call_id for ask in asks.values() if ask.tool not in COMMAND_QUESTIONS}  # these run already
     return [
         *(
@@ -86,8 +68,19 @@ def ends_for_open_work(past: Sequence[events.Envelope]) -> list[events.Event]:
             agents, [_unfinished(call, _NOT_RUN if call.call_id in waiting else _UNKNOWN) for call in calls.values()]
         ),
         *_own_model(past),
-        *(_cut_short(begun, past[-1]) for begun in turns.values()),
+        *(_cut_short(turn, past) for turn in turns.values()),
     ]
+
+
+def _open(past: Sequence[events.Envelope], begins: type[E], ends: type[events.Event], name: str) -> dict[str, E]:
+    """Return by their ids what began and did not end."""
+    found: dict[str, E] = {}
+    for event in (envelope.event for envelope in past):
+        if isinstance(event, begins):
+            found[getattr(event, name)] = event
+        elif isinstance(event, ends):
+            found.pop(getattr(event, name), None)
+    return found
 
 
 def _own_model(past: Sequence[events.Envelope]) -> list[events.Event]:
@@ -137,10 +130,9 @@ def _unfinished(call: events.ToolCallStarted, text: str) -> events.ToolCallFinis
     )
 
 
-def _cut_short(begun: events.Envelope, last: events.Envelope) -> events.TurnEnded:
+def _cut_short(turn: events.TurnStarted, past: Sequence[events.Envelope]) -> events.TurnEnded:
     """Return the end of a turn; that it took until the last event is the least that is known."""
-    turn = begun.event
-    assert isinstance(turn, events.TurnStarted)
+    began = next(each.time for each in reversed(past) if each.event is turn)
     reason = events.TurnReason.INTERRUPTED
     return events.TurnEnded(
         agent=turn.agent,
@@ -148,6 +140,6 @@ def _cut_short(begun: events.Envelope, last: events.Envelope) -> events.TurnEnde
         reason=reason,
         status=str(reason),
         exit_code=EXIT_CODES[reason],
-        elapsed_s=round((last.time - begun.time).total_seconds(), 3),
+        elapsed_s=round((past[-1].time - began).total_seconds(), 3),
         error=CUT_OFF,
     )
