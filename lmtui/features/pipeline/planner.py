@@ -240,21 +240,15 @@ def _chunks(text: str, most: int, count_tokens: TokenCounter, level: int) -> Ite
     if len(text) < 2 or count_tokens(text) <= most:
         yield text
         return
-    if level > _LINES:
-        half = len(text) // 2
-        yield from _chunks(text[:half], most, count_tokens, level)
-        yield from _chunks(text[half:], most, count_tokens, level)
-        return
-    parts: list[list[str]] = []
-    spent = 0
-    for unit in _units(text, level):
+    half = len(text) // 2
+    part, spent = "", 0
+    for unit in _units(text, level) if level <= _LINES else (text[:half], text[half:]):
         price = count_tokens(unit) + 1
-        spent = spent + price if parts and spent + price <= most else price
-        if spent == price:
-            parts.append([])
-        parts[-1].append(unit)
-    for part in parts:
-        yield from _chunks("".join(part), most, count_tokens, level + 1)
+        if part and spent + price > most:
+            yield from _chunks(part, most, count_tokens, level + 1)
+            part, spent = "", 0
+        part, spent = part + unit, spent + price
+    yield from _chunks(part, most, count_tokens, level + 1)
 
 
 _PARAGRAPHS, _LINES = 3, 4

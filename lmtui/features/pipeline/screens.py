@@ -556,58 +556,53 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_stop(self) -> None:
         """Ask, then stop the work."""
-        if not self._plans.is_running:
+        if self._plans.is_running:
+            self._do(self._stop())
+        else:
             self._say("Nothing is being worked on here.")
-            return
-        _ = self.app.push_screen(Confirm(*STOP), lambda is_sure: self._do(self._plans.stop()) if is_sure else None)
+
+    async def _stop(self) -> None:
+        if await self.app.push_screen_wait(Confirm(*STOP)):
+            await self._plans.stop()
 
     def action_pipeline_new(self) -> None:
         """Ask for a plan file, work through it, and show it."""
+        self._do(self._begin())
 
-        def begin(path: str | None) -> None:
-            if path:
-                self._do(ask(path))
-
-        async def ask(path: str) -> None:
+    async def _begin(self) -> None:
+        asked = AskText("Which plan file?", placeholder="a path in this folder, such as PLAN.md")
+        if path := await self.app.push_screen_wait(asked):
             await self._plans.check_plan(path)
-            asked = Confirm(f"Work through {sanitize_line(path)}?", START)
-            _ = self.app.push_screen(asked, lambda is_sure: work(path) if is_sure else None)
-
-        def work(path: str) -> None:
-            self._chosen = ""
-            self._do(self._plans.begin(path))
-
-        _ = self.app.push_screen(AskText("Which plan file?", placeholder="a path in this folder, such as PLAN.md"), begin)
+            if await self.app.push_screen_wait(Confirm(f"Work through {sanitize_line(path)}?", START)):
+                self._chosen = ""
+                await self._plans.begin(path)
 
     def action_pipeline_plans(self) -> None:
         """Ask which plan is to be shown."""
+        if (plan := self._plan) is not None:
+            self._do(self._choose(plan))
 
-        def show(plan_id: str | None) -> None:
-            self._chosen = plan_id or self._chosen
-            self._load()
-
-        plan, known = self._plan, self._plans.known
-        if plan is not None:
-            choices = [Choice(each.id, sanitize_line(each.name), each.summary(), sanitize_line(each.path)) for each in known]
-            _ = self.app.push_screen(Picker("Which plan?", choices, chosen=plan.id, noun="plan"), show)
+    async def _choose(self, plan: PipelinePlan) -> None:
+        known = self._plans.known
+        choices = [Choice(each.id, sanitize_line(each.name), each.summary(), sanitize_line(each.path)) for each in known]
+        chosen = await self.app.push_screen_wait(Picker("Which plan?", choices, chosen=plan.id, noun="plan"))
+        self._chosen = chosen or self._chosen
 
     def action_pipeline_answer(self) -> None:
         """Ask for the answer to the current question, else to the first one that is open."""
         plan, item = self._plan, self._board.current
-        if plan is None:
-            return
-        is_task = item is None or isinstance(item, PipelineTask)
-        number = (
-            next((at for at, each in enumerate(plan.questions, 1) if not each.answer), 0)
-            if is_task or item is None
-            else item.id
-        )
-        if not number:
+        questions = enumerate(plan.questions if plan is not None else (), 1)
+        first = next((number for number, question in questions if not question.answer), 0)
+        number = item.id if isinstance(item, BlockingQuestion) else first
+        if plan is not None and number:
+            self._do(self._answer(plan, number))
+        elif plan is not None:
             self._say("No question is open.")
-            return
-        ask = AskText(fit(sanitize_line(plan.questions[number - 1].text), 400), placeholder="your answer")
-        plan_id = plan.id
-        _ = self.app.push_screen(ask, lambda text: self._do(self._plans.answer(plan_id, number, text)) if text else None)
+
+    async def _answer(self, plan: PipelinePlan, number: int) -> None:
+        asked = AskText(fit(sanitize_line(plan.questions[number - 1].text), 400), placeholder="your answer")
+        if text := await self.app.push_screen_wait(asked):
+            await self._plans.answer(plan.id, number, text)
 
     def action_pipeline_edit(self) -> None:
         """Edit the current task in the user's editor."""
