@@ -34,7 +34,7 @@ _CALLBACK = "/callback"
 Visit = Callable[[str], Awaitable[None]]
 
 
-class _Kept(BaseModel):
+class _StoredLogin(BaseModel):
     """What is kept of one server: its tokens, what it registered lmtui as, and the port of the way back."""
 
     tokens: OAuthToken | None = None
@@ -83,11 +83,11 @@ class TokenStore:
         await self._write(client=None, port=port)  # it was registered with another way back
         return port
 
-    async def _read(self) -> _Kept:
+    async def _read(self) -> _StoredLogin:
         try:
-            return _Kept.model_validate_json(await asyncio.to_thread(self._read_text) or "{}")
+            return _StoredLogin.model_validate_json(await asyncio.to_thread(self._read_text) or "{}")
         except ValidationError:
-            return _Kept()
+            return _StoredLogin()
 
     async def _write(self, **changes: object) -> None:
         found = (await self._read()).model_copy(update=changes)
