@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable
@@ -87,6 +89,15 @@ def workspace(tmp_path: Path) -> Path:
 def mark() -> str:
     """Return a number of seconds by which this test's sleeping processes are told from all others."""
     return f"71.{secrets.randbelow(1_000_000_000):09d}"
+
+
+def sleepers(mark: str) -> int:
+    """Return how many of a test's sleeping processes there are, in containers too."""
+    count = 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            count += process.name() == "sleep" and mark in process.cmdline()
+    return count
 
 
 def unavailable(reason: SandboxUnavailable) -> None:

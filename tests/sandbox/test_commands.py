@@ -15,7 +15,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from tests.sandbox.conftest import ALL, ISOLATED, WITH_SHELL, OpenSandbox
+from tests.sandbox.conftest import ALL, ISOLATED, WITH_SHELL, OpenSandbox, sleepers
 from tests.waiting import PATIENCE_S
 
 
@@ -83,7 +83,7 @@ async def test_a_gigabyte_of_output_costs_little_memory(sandbox: Sandbox) -> Non
 async def test_nothing_outlives_a_command_that_ends(sandbox: Sandbox, mark: str) -> None:
     result = await sandbox.run_command(f"setsid nohup sleep {mark} & (sleep {mark} &) ; sleep 0.2; echo started")
     assert result.exit_code == 0
-    assert _running(mark) == 0
+    assert sleepers(mark) == 0
 
 
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
@@ -92,11 +92,11 @@ async def test_a_cancelled_command_is_gone_when_the_cancel_returns(sandbox: Sand
     command = f"trap '' TERM; setsid sleep {mark} & sleep 0.1; echo up; sleep {mark}"
     task = asyncio.create_task(sandbox.run_command(command, on_output=lambda _text: started.set()))
     await asyncio.wait_for(started.wait(), PATIENCE_S)
-    assert _running(mark) > 0
+    assert sleepers(mark) > 0
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    assert _running(mark) == 0
+    assert sleepers(mark) == 0
     assert (await sandbox.run_command("echo alive")).output == "alive\n"
 
 
@@ -110,7 +110,7 @@ async def test_a_command_that_kills_everything_in_reach_ends_only_commands(sandb
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_a_command_that_stops_its_keeper_is_still_ended_in_time(sandbox: Sandbox, mark: str) -> None:
     await sandbox.run_command(f"kill -STOP $PPID; sleep {mark}", timeout_s=1)
-    assert _running(mark) == 0
+    assert sleepers(mark) == 0
     assert (await sandbox.run_command("echo alive")).output == "alive\n"
 
 
@@ -179,14 +179,6 @@ async def test_sessions_share_one_sandbox_and_the_last_ends_it(backend: str, ope
     assert len(_supervisors()) == before - 2  # the one for commands and the guard
     with pytest.raises(SandboxError, match="closed"):
         await second.read_file("README.md")
-
-
-def _running(mark: str) -> int:
-    count = 0
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            count += process.name() == "sleep" and mark in process.cmdline()
-    return count
 
 
 def _sleeps(seconds: str) -> bool:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from lmtui.sandbox.select import select_sandbox
-from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, sleepers
 from tests.sets import few
 from tests.waiting import PATIENCE_S, until
 
@@ -45,12 +45,12 @@ async def test_nothing_is_left_after_lmtui_is_killed(
     assert host.stdout is not None
     try:
         assert await asyncio.wait_for(host.stdout.readline(), PATIENCE_S) == b"ready\n"
-        await until(lambda: _sleepers(mark) == 3)
+        await until(lambda: sleepers(mark) == 3)
     finally:
         host.send_signal(signal.SIGKILL)
         await host.wait()
     deadline = time.monotonic() + _GONE_S
-    while _sleepers(mark) or (backend == "docker" and _containers(host.pid)):
+    while sleepers(mark) or (backend == "docker" and _containers(host.pid)):
         assert time.monotonic() < deadline, "something was left"
         await asyncio.sleep(0.05)
 
@@ -74,11 +74,11 @@ async def test_containers_of_dead_owners_are_removed_at_the_next_start(
 async def test_closing_while_a_command_runs_ends_it(backend: str, open_sandbox: OpenSandbox, mark: str) -> None:
     sandbox = await open_sandbox(backend)
     task = asyncio.create_task(sandbox.run_command(f"setsid sleep {mark} & sleep {mark}"))
-    await until(lambda: _sleepers(mark) == 2)
+    await until(lambda: sleepers(mark) == 2)
     await sandbox.close()
     with contextlib.suppress(Exception):
         await task
-    assert _sleepers(mark) == 0
+    assert sleepers(mark) == 0
 
 
 @pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
@@ -97,14 +97,6 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
         await sandbox.close()
         assert {*psutil.Process().children(recursive=True)} <= {*others}, delay_s
         assert backend != "docker" or not _containers(os.getpid()), delay_s
-
-
-def _sleepers(mark: str) -> int:
-    count = 0
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            count += process.name() == "sleep" and mark in process.cmdline()
-    return count
 
 
 def _containers(owner: int) -> list[str]:

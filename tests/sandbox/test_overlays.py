@@ -463,6 +463,8 @@ async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_bac
         (workspace / "a").write_text("1\n")
     assert told in await restarted(sandbox, overlay._folder)
     assert (workspace / "a").read_text() == "1\n"
+
+
 @pytest.mark.full
 async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(
     sandbox: WorkspaceSandbox, tried: Tried, workspace: Path
