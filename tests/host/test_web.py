@@ -26,6 +26,8 @@ def test_a_port_that_is_none_is_told_before_anything_is_said(
     with pytest.raises(UsageError, match="HOST:PORT"):
         serve(_no_tab, tmp_path, "127.0.0.1", port, "")
     assert not capsys.readouterr().out
+
+
 @pytest.mark.full
 def test_port_0_takes_a_free_one_and_the_link_opens(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "lmtui", "serve", "--port", "0", str(tmp_path)]
