@@ -293,7 +293,10 @@ class Workbench(Screen[None]):
         bars.foot.show(*self.state.texts.foot_parts(state, self._options.mode, now))
         is_busy = state.turn.is_running and not state.approvals
         bars.show_running(self.state.texts.activity_parts(active, now, self._note), is_busy=is_busy, now=now)
-        (self._ticker.resume if is_busy else self._ticker.pause)()
+        if is_busy:
+            self._ticker.resume()
+        else:
+            self._ticker.pause()
 
     def draw_focus(self) -> None:
         """Say where the keys go now."""
