@@ -43,9 +43,9 @@ def entry_warnings(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
     found = [key_words(key, KEYS) for key in unknown[:_MOST]]
     if len(unknown) > _MOST:
         found.append(f"and {len(unknown) - _MOST} more keys that are not known")
-    if server_key(name) != name:
-        why = "has other signs than letters, digits, _ and -" if _is_odd(name) else "is too long for names of tools"
-        found.append(f"its name {why}: its tools, and rules for them, are called {MCP}{server_key(name)}__…")
+    if (key := server_key(name)) != name:
+        why = "is longer or has other signs than letters, digits, _ and -"
+        found.append(f"its name {why}: its tools, and rules for them, are called {MCP}{key}__…")
     return tuple(found)
 
 
@@ -66,10 +66,6 @@ def key_words(key: str, known: tuple[str, ...]) -> str:
 def _nearest(key: str, known: tuple[str, ...]) -> str:
     by_low = {each.lower(): each for each in known}
     return next((by_low[each] for each in difflib.get_close_matches(key[:_CHARS].lower(), by_low, n=1)), "")
-
-
-def _is_odd(name: str) -> bool:
-    return not all(sign.isascii() and (sign.isalnum() or sign in "_-") for sign in name) or "__" in name
 
 
 _MAX_BYTES = 1_048_576

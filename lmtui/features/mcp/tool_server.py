@@ -17,7 +17,6 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from mcp import MCPError, types
@@ -99,24 +98,6 @@ def as_content(result: ToolResult, hint: str = "") -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text), *pictures], is_error=not result.ok)
 
 
-@dataclass(slots=True)
-class _Refusals:
-    """Says how to allow what was refused because nobody is there, by call."""
-
-    mode: str
-    hints: dict[str, str]
-
-    def take(self, envelope: Envelope) -> None:
-        """Take an event."""
-        event = envelope.event
-        if not isinstance(event, ApprovalRequested) or not event.call_id:
-            return
-        ways = [f"--allow {shlex.quote(event.suggested_rule)}"] if event.suggested_rule else []
-        ways += ["--mode auto"] if self.mode != Mode.AUTO else []
-        text = f"To allow it, the user can start `lmtui mcp serve` with {' or '.join(ways)}." if ways else ""
-        self.hints[event.call_id] = text or "No rule or mode can allow it here. Ask the user to do it."
-
-
 class ToolServer:
     """Answers one client.  The session is opened with the first call, so that one who only lists tools leaves no log."""
 
@@ -125,7 +106,7 @@ class ToolServer:
         self._tools = [as_tool(spec) for spec in specs]
         self._names = {spec.name for spec in specs}
         self._session: asyncio.Task[EngineSession] | None = None
-        self._refusals = _Refusals(host.config.mode, {})
+        self._hints: dict[str, str] = {}  # how to allow what was refused because nobody is there, by call
         self._numbers = itertools.count(1)
         self._running: set[asyncio.Task[ToolResult]] = set()
 
@@ -161,7 +142,7 @@ class ToolServer:
             while not (await asyncio.wait({task}, timeout=_PROGRESS_S))[0]:
                 elapsed_s += _PROGRESS_S
                 await context.session.report_progress(elapsed_s, message=f"{params.name} has run for {elapsed_s:.0f} s")
-            return as_content(task.result(), self._refusals.hints.pop(call.id, ""))
+            return as_content(task.result(), self._hints.pop(call.id, ""))
         except LmtuiError as error:
             return as_content(ToolResult(error.full_text(), ok=False))
         finally:
@@ -185,8 +166,17 @@ class ToolServer:
     async def _open(self) -> EngineSession:
         session = await self._host.new_session(Policy(is_attended=False), has_model=False)
         session.rename("Calls over MCP")
-        _ = session.subscribe(self._refusals.take)
+        _ = session.subscribe(self._note_refusal)
         return session
+
+    def _note_refusal(self, envelope: Envelope) -> None:
+        event = envelope.event
+        if not isinstance(event, ApprovalRequested) or not event.call_id:
+            return
+        ways = [f"--allow {shlex.quote(event.suggested_rule)}"] if event.suggested_rule else []
+        ways += ["--mode auto"] if self._host.config.mode != Mode.AUTO else []
+        text = f"To allow it, the user can start `lmtui mcp serve` with {' or '.join(ways)}." if ways else ""
+        self._hints[event.call_id] = text or "No rule or mode can allow it here. Ask the user to do it."
 
 
 async def serve(call: CommandCall) -> NoReturn:

@@ -79,7 +79,7 @@ class MemoryFile:
         """Put a text in the place of the file's, in one step.
 
         Raises:
-            UsageError: it cannot be written; the file is as it was.
+            UsageError, OSError: it cannot be written; the file is as it was.
         """
         try:
             if self.scope is MemoryScope.PROJECT:
@@ -87,8 +87,6 @@ class MemoryFile:
             replace_file(self.path, text)
         except SessionFileError as error:
             raise UsageError(str(error), error.hint) from error
-        except OSError as error:
-            raise UsageError(f"could not write {self.path}: {error.strerror}", _CHECK) from error
 
 
 def with_note(text: str, note: Note) -> str:
@@ -204,7 +202,7 @@ class MemoryFiles:
             with locked(state_dir() / "locks" / name):
                 self._change_held(file, edit)
         except OSError as error:
-            raise UsageError(f"could not write to {state_dir()}: {error.strerror}", _CHECK) from error
+            raise UsageError(f"could not write {file.path}: {error.strerror}", _CHECK) from error
 
     def _change_held(self, file: MemoryFile, edit: Callable[[str], str]) -> None:
         now = file.read()

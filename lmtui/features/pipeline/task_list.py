@@ -63,7 +63,8 @@ def read_task_list(text: str) -> list[TaskSpec] | None:
     """
     lines = text.split("\n")
     for opens, share in ((_TASK_HEADING, 0.5), (_BOX, 0.0), (_NUMBERED, 0.5)):
-        items, outside = _items(lines, opens)
+        reader = _ListReader(opens, lines)
+        items, outside = reader.items, reader.outside
         with_fields = sum(bool(each.fields) for each in items)
         inside = sum(1 + len(each.lines) for each in items)
         if items and (with_fields >= max(1, share * len(items)) or (not share and inside >= outside)):
@@ -156,9 +157,9 @@ class _Item:
 
 
 class _ListReader:
-    """Reads the items of a task list line by line."""
+    """Reads the items of a task list, which a pattern opens; `outside` of them so many lines say something."""
 
-    def __init__(self, opens: re.Pattern[str]) -> None:
+    def __init__(self, opens: re.Pattern[str], lines: Sequence[str]) -> None:
         self._opens = opens
         self.items: list[_Item] = []
         self.outside = 0
@@ -166,9 +167,10 @@ class _ListReader:
         self._phase, self._phase_level = "", 0
         self._fence = ""
         self._pending = ""  # the field whose values are on the lines below it
+        for number, raw in enumerate(lines, 1):
+            self._take(number, raw)
 
-    def take(self, number: int, raw: str) -> None:
-        """Take a line."""
+    def _take(self, number: int, raw: str) -> None:
         line, item = raw.strip(), self._item
         fence = FENCE.match(line)
         if self._fence or fence:
@@ -236,14 +238,6 @@ def _emphasis_off(text: str) -> str:
         if text.startswith(mark) and text.find(mark, len(mark)) > 0:
             text = text[len(mark) :].replace(mark, "", 1).strip()
     return text
-
-
-def _items(lines: Sequence[str], opens: re.Pattern[str]) -> tuple[list[_Item], int]:
-    """Return the items that a pattern opens, and how many lines say something outside of them."""
-    reader = _ListReader(opens)
-    for number, raw in enumerate(lines, 1):
-        reader.take(number, raw)
-    return reader.items, reader.outside
 
 
 def _specs(items: Sequence[_Item]) -> list[TaskSpec]:
