@@ -385,14 +385,12 @@ class Reflection:
             raise UsageError("sessions are already being read", "Their proposals appear in the inbox.")
         self._task = task = asyncio.get_running_loop().create_task(self._read_all(), name="memory: read")
         try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if not task.done():
-                task.cancel()
-                raise
-            raise UsageError(
-                "reading stopped because a session started to work", "It continues when no session is working."
-            ) from None
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+        if task.cancelled():
+            raise UsageError("reading stopped because a session started to work", "It continues when no session is working.")
+        return task.result()
 
     async def _read_all(self) -> int:
         count = 0

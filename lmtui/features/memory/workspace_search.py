@@ -131,6 +131,7 @@ class WorkspaceSearch:
         self._embedding: asyncio.Task[None] | None = None
         self.embedder = embedder
         self._updated_s = self._searched_s = 0.0
+        self._vector_size = 0  # of the last query: those of another size are dropped
         self.problem = ""
 
     async def search(
@@ -148,8 +149,9 @@ class WorkspaceSearch:
         await self.refresh(within_s)
         self._searched_s = time.monotonic()
         vector: Sequence[float] = ()
-        if self.embedder is not None and (vector := await self.embedder.of_query(query)):
+        if self.embedder is not None and (vector := await self.embedder.of_query(query)) and len(vector) != self._vector_size:
             await self._ask(partial(self._index.drop_vectors, self.embedder.model, len(vector)))
+            self._vector_size = len(vector)
         return await self._ask(partial(self._index.search, query, limit, sources, vector))
 
     async def relevant_notes(self, words: str, notes: Sequence[Note]) -> Sequence[tuple[Note, float]]:
