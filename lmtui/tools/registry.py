@@ -21,7 +21,7 @@ from lmtui.core.subagents import ChildKind
 from lmtui.core.workspace import CommandLimits
 from lmtui.registry import features, load
 from lmtui.tools import edit_file, file_tools, session_tools, shell
-from lmtui.tools.tool import Call, Told, Tool
+from lmtui.tools.tool import Call, Told, Tool, aliases_of
 
 ALL_TOOLS: tuple[Tool[Any], ...] = (
     file_tools.READ,
@@ -344,7 +344,7 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
 
 def _under_own_names(model: type[BaseModel], value: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
     """Return what is given of each argument by its own name, and the names under which nothing was taken."""
-    own = {_folded(alias): name for name, field in model.model_fields.items() for alias in (name, *_aliases(field))}
+    own = {_folded(alias): name for name, others in aliases_of(model).items() for alias in (name, *others)}
     given: dict[str, object] = {}
     unknown: list[str] = []
     for name, each in sorted(value.items(), key=lambda pair: pair[0] not in model.model_fields):
@@ -357,10 +357,6 @@ def _under_own_names(model: type[BaseModel], value: Mapping[str, object]) -> tup
     if model.model_config.get("extra") == "allow":
         given |= {name: value[name] for name in unknown}
     return given, unknown
-
-
-def _aliases(field: Any) -> tuple[str, ...]:
-    return tuple(map(str, getattr(field.validation_alias, "choices", ())))
 
 
 def _folded(name: str) -> str:
@@ -414,7 +410,7 @@ def _kind(schema: dict[str, object]) -> str:
 
 
 def _problem(model: type[BaseModel], place: tuple[int | str, ...], kind: str, message: str, given: object) -> str:
-    own = (name for name, field in model.model_fields.items() if place[:1] and place[0] in (name, *_aliases(field)))
+    own = (name for name, others in aliases_of(model).items() if place[:1] and place[0] in (name, *others))
     name = next(own, str(place[0])) if place else "the arguments"
     if kind == "missing":
         return f"{name} is missing"
