@@ -17,14 +17,6 @@ from lmtui.features.memory.values import (
     SearchSource,
 )
 
-DIFF = """\
---- a/memory.md
-+++ b/memory.md
-@@ -1,2 +1,3 @@
- # Working on this folder
- - Tests need Python 3.12 or newer.
-+- Run tests with pytest -q tests, not make test
-"""
 AGENTS = """\
 --- a/AGENTS.md
 +++ b/AGENTS.md
@@ -45,7 +37,7 @@ def some_proposals() -> list[MemoryProposal]:
                 Evidence("again: pytest -q tests please", "you", 3),
             ),
             similar=("Tests need Python 3.12 or newer", "Never run make docs without asking"),
-            file=".lmagent/memory.md", result=DIFF,
+            file=".lmagent/memory.md",
         ),
         MemoryProposal(
             "p2", ProposalKind.FACT, "The grammar allows at most 60 nested comments \x1b[2J[red]deep", session=SESSION,
@@ -60,7 +52,7 @@ def some_proposals() -> list[MemoryProposal]:
             "p4", ProposalKind.INSTRUCTIONS, AGENTS, session=SESSION, date="2026-03-14",
             name="Add a changelog line for what users notice",
             evidence=(Evidence("from now on add a changelog line for what users notice", "you", 1),),
-            file="AGENTS.md", result=AGENTS,
+            file="AGENTS.md",
         ),
     ]  # fmt: skip
 

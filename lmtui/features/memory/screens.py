@@ -192,7 +192,7 @@ class MemoryList(ListDialog[Item | str, None]):
             case "scope" if item.kind is ProposalKind.INSTRUCTIONS:
                 self._say("An instruction is for this folder.")
             case "scope":
-                self._changed[item.id] = replace(item, scope=_OTHER[item.scope], file="", result="")
+                self._changed[item.id] = replace(item, scope=_OTHER[item.scope], file="")
             case _:
                 pass
 
@@ -250,19 +250,16 @@ def details(item: Item, width: int) -> list[Line]:
     found += [*(line for each in item.evidence for line in _quote(each, width)), ()]
     near = [line for each in item.similar for line in indent(wrap(((sanitize_line(each), ""),), width - 2), (("· ", "muted"),))]
     found += [(("Similar, already kept", "strong"),), *near, ()] if near else []
-    shown = item.text if item.kind is ProposalKind.SKILL else item.result
+    shown = item.text if item.kind not in NOTE_KINDS else ""
     return [*found, (("After you keep it", "strong"),), *whole_text(shown, width)] if shown else found
 
 
 def reworded(item: MemoryProposal, text: str) -> MemoryProposal:
     """Return a proposal in other words, as it is shown and kept."""
     line = " ".join(text.split())
-    result = item.result.replace(f"+- {item.claim}", f"+- {line}", 1)
-    return (
-        replace(item, name=line, result=result)
-        if item.kind is ProposalKind.INSTRUCTIONS
-        else replace(item, text=line, result=result)
-    )
+    if item.kind is not ProposalKind.INSTRUCTIONS:
+        return replace(item, text=line)
+    return replace(item, name=line, text=item.text.replace(f"+- {item.claim}", f"+- {line}", 1))
 
 
 def _summary(found: Sequence[MemoryProposal]) -> str:

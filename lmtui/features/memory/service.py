@@ -20,7 +20,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSearch
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
-from lmtui.features.memory.memory_files import MemoryFiles, today, with_note
+from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.proposal_log import ProposalLog, similar
 from lmtui.features.memory.reflection import Reflection
 from lmtui.features.memory.tools import TOLD
@@ -215,20 +215,17 @@ class MemoryService(WorkspaceFeature):
         return shown
 
     def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
-        near = similar(proposal.claim, notes)
+        proposal = replace(proposal, similar=similar(proposal.claim, notes))
         match proposal.kind:
             case ProposalKind.SKILL:
-                return replace(proposal, similar=near)
+                return proposal
             case ProposalKind.INSTRUCTIONS:
                 with contextlib.suppress(UsageError):  # keeping it says why
                     name, _, text = self._difference(proposal.name)
-                    return replace(proposal, similar=near, text=text, file=name, result=text)
-                return replace(proposal, similar=near)
+                    return replace(proposal, text=text, file=name)
+                return proposal
             case _:
-                file, note = self.files.file(proposal.scope), note_of(proposal)
-                old, name = file.read().text, sanitize_line(file.path.name)
-                shown = sanitize_path(str(file.path))
-                return replace(proposal, similar=near, file=shown, result=unified(name, old, with_note(old, note)))
+                return replace(proposal, file=sanitize_path(str(self.files.file(proposal.scope).path)))
 
     def _difference(self, line: str) -> tuple[str, bytes, str]:
         """Return the file that a line of instructions goes to, what is in it, and the difference that the line makes."""

@@ -189,8 +189,7 @@ class MemoryProposal:
     """Something that a finished session taught, which the user has not decided about.
 
     `text` is the line of a note, a whole SKILL.md, or a unified diff of AGENTS.md, by `kind`; `name` is that of the skill, or
-    the line that is added.  `similar` are notes that are kept already and say much the same; `result` is the file as it would
-    be, as a unified diff.
+    the line that is added.  `similar` are notes that are kept already and say much the same; `file` is where it would go.
     """
 
     id: str
@@ -203,7 +202,6 @@ class MemoryProposal:
     evidence: tuple[Evidence, ...] = ()
     similar: tuple[str, ...] = ()
     file: str = ""
-    result: str = ""
 
     @property
     def origins(self) -> frozenset[str]:
