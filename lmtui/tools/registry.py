@@ -46,6 +46,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     session_tools.PLAN_COMPLETE_STEP,
     session_tools.TASK_STATE_UPDATE,
     session_tools.TODO_SET,
+    session_tools.MANAGE_TASKS,
     session_tools.DELEGATE,
     session_tools.EXPLORE,
     session_tools.DECOMPOSE,

@@ -121,6 +121,13 @@ class TodoIdArguments(Arguments):
     id: int = argument(also=ID)
 
 
+class ManageArguments(TodoArguments):
+    """What is to be done with which todo."""
+
+    action: str = argument(also=("operation", "command"))
+    id: int = argument(0, also=ID)
+
+
 class TodoItem(BaseModel):
     """One todo of a whole list, in the words of other programs."""
 
@@ -197,6 +204,26 @@ def _listed(item: TodoItem) -> Todo:
     )
 
 
+_ACTIONS = {"complete": TodoStatus.COMPLETED, "done": TodoStatus.COMPLETED, "cancel": TodoStatus.CANCELLED, "update": None}
+
+
+async def _manage(arguments: ManageArguments, context: ToolContext) -> ToolResult:
+    match action := arguments.action.strip().lower():
+        case "create" | "add":
+            given = arguments.model_dump(include=set(TodoAddArguments.model_fields), exclude_none=True)
+            return await _add(TodoAddArguments(**{"description": ""} | given), context)
+        case "delete" | "remove":
+            plan = drop_todo(context.plan, arguments.id)
+            context.set_plan(plan)
+            return _listing(plan)
+        case "list" | "get":
+            return _listing(context.plan)
+        case _ if action in _ACTIONS:
+            return await _update(arguments.model_copy(update={"status": _ACTIONS[action] or arguments.status}), context)
+        case _:
+            raise ToolError(f"no action {action[:40]!r}", "Use one of: create, list, update, complete, cancel, delete.")
+
+
 async def _complete_step(arguments: PlanStepArguments, context: ToolContext) -> ToolResult:
     plan = complete_step(context.plan, arguments.step_id, arguments.verification_notes, context.step_work)
     context.set_plan(plan)
@@ -259,6 +286,15 @@ TODO_SET = SessionTool(
     aliases=("todo_write", "todowrite", "write_todos", "todo_set", "update_todos"),
     told=Told.NEVER,
 )
+MANAGE_TASKS = SessionTool(
+    name="manage_tasks",
+    description="Change the todos.",
+    arguments=ManageArguments,
+    run=_manage,
+    title=lambda arguments: f"{arguments.action} {arguments.description or arguments.id or ''}".strip(),
+    aliases=("manage_todos", "manage_todo_list"),
+    told=Told.NEVER,
+)
 
 
 def put_todo(plan: Plan, given: TodoArguments, todo: Todo | None = None) -> Plan:
@@ -294,6 +330,19 @@ def set_todos(plan: Plan, todos: Sequence[Todo]) -> Plan:
         raise ToolError(f"the id of a todo is at most {MAX_ID:,}", "Number them from 1.")
     free = itertools.count(max((todo.id for todo in todos), default=0) + 1)
     return _checked(plan, [replace(todo, id=todo.id or next(free)) for todo in todos])
+
+
+def drop_todo(plan: Plan, todo_id: int) -> Plan:
+    """Return the plan without a todo and its parts; nothing waits for them any more.
+
+    Raises:
+        ToolError: no such todo.
+    """
+    find_todo(plan, todo_id)
+    gone = {todo_id, *_below(todo_id, plan.todos)}
+    kept = (todo for todo in plan.todos if todo.id not in gone)
+    left = (replace(todo, depends_on=tuple(each for each in todo.depends_on if each not in gone)) for todo in kept)
+    return replace(plan, todos=tuple(left))
 
 
 def _below(todo_id: int, todos: Iterable[Todo]) -> set[int]:

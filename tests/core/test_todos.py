@@ -27,7 +27,7 @@ from lmtui.core.plan import (
     is_run_of,
     programs_of,
 )
-from lmtui.tools.session_tools import MAX_TEXT_CHARS, MAX_TODOS, TodoArguments, find_todo, put_todo, set_todos
+from lmtui.tools.session_tools import MAX_TEXT_CHARS, MAX_TODOS, TodoArguments, drop_todo, find_todo, put_todo, set_todos
 from tests.sets import for_each
 
 DONE, PENDING, BEGUN = TodoStatus.COMPLETED, TodoStatus.PENDING, TodoStatus.IN_PROGRESS
@@ -45,13 +45,15 @@ def change(plan: Plan, todo: int, status: TodoStatus | None = None, **given: Any
     return put_todo(plan, TodoArguments(id=todo, status=status, **given), find_todo(plan, todo))
 
 
-def test_a_parent_is_completed_after_its_parts() -> None:
+def test_a_parent_is_completed_after_its_parts_and_dropping_takes_them_along() -> None:
     plan = add(add(add(Plan(), "all"), "part", parent=1), "other part", parent=1)
     with pytest.raises(ToolError, match=r"todo 1 has open parts: complete todo 2, 3 first"):
         change(plan, 1, DONE)
     for each in (2, 3, 1):
         plan = change(plan, each, DONE)
     assert plan.open_todos == ()
+    plan = plan_of(Todo(1, "a"), Todo(2, "b", parent=1), Todo(3, "c", parent=2), Todo(4, "d", depends_on=(2,)))
+    assert drop_todo(plan, 1).todos == (Todo(4, "d"),)
 
 
 def test_completing_twice_or_before_what_waits_is_refused() -> None:
@@ -115,6 +117,7 @@ CHANGES: st.SearchStrategy[Callable[[Plan], Plan]] = st.one_of(
         st.none() | IDS,
         st.none() | WAITS,
     ),
+    st.builds(lambda each: lambda plan: drop_todo(plan, each), IDS),
 )
 
 

@@ -41,7 +41,7 @@ def test_what_has_two_readings_is_refused_in_words(given: dict[str, object], sai
 @for_each("depth", [65, 300, 500, 700, 900, 5_000, 100_000])
 @for_each(("tool", "before", "one", "after"), [
     ("read", '{"path": "a", "x":', "[]", "}"), ("decompose", '{"manifest":', "[]", "}"),
-    ("propose_plan", '{"plan":', "[]", "}"), ("todo_update", '{"id": 1, "depends_on": "', "[]", '"}'),
+    ("propose_plan", '{"plan":', "[]", "}"), ("manage_tasks", '{"action": "list", "depends_on": "', "[]", '"}'),
 ])  # fmt: skip
 def test_arguments_that_are_nested_too_deep_are_refused_in_words(
     depth: int, tool: str, before: str, one: str, after: str

@@ -21,13 +21,19 @@ async def test_other_programs_lists_replace_the_whole_list(name: str) -> None:
     assert (await bench.call("task_todo_get")).text == "[x] 1 a\n[~] 2 b\n[-] 3 c\n[ ] 4 d"
 
 
-@for_each("status", ["cancelled", "Canceled"])
-async def test_a_cancelled_todo_stays_in_the_list_with_its_parts_and_holds_nothing_up(status: str) -> None:
+@for_each(("tool", "arguments"), [
+    ("todo_update", {"id": 1, "status": "cancelled"}),
+    ("manage_tasks", {"action": "cancel", "id": 1}),
+    ("manage_tasks", {"action": "update", "id": 1, "status": "Canceled"}),
+])  # fmt: skip
+async def test_a_cancelled_todo_stays_in_the_list_with_its_parts_and_holds_nothing_up(
+    tool: str, arguments: dict[str, object]
+) -> None:
     bench = Bench()
     await bench.call("todo_add", description="a")
     await bench.call("todo_add", description="part of a", parent=1)
     await bench.call("todo_add", description="b", depends_on=[1])
-    await bench.call("todo_update", id=1, status=status)
+    await bench.call(tool, **arguments)
     assert (await bench.call("todo_list")).text == "[-] 1 a\n  [-] 2 part of a\n[ ] 3 b (waits for 1)"
     assert [todo.id for todo in bench.plan.open_todos] == [3]
     assert (await bench.call("todo_complete", id=3)).text == "no open todos left: finish the task"

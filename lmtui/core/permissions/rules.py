@@ -108,7 +108,7 @@ TOOL_TRAITS = {
     "git_add": ToolTraits(FileEffect.GIT, is_about_paths=True),
     **dict.fromkeys(("shell", "python"), _RUNS),
     **dict.fromkeys(("background", "delegate", "explore", "decompose"), _SENDS),
-    **dict.fromkeys(("todo_add", "todo_update", "todo_complete", "task_todo_set"), _WORK),
+    **dict.fromkeys(("todo_add", "todo_update", "todo_complete", "task_todo_set", "manage_tasks"), _WORK),
     **dict.fromkeys(("plan_complete_step", "wait"), _WORK),
     "task_state_update": _LISTS_FOR_WORK,
     **dict.fromkeys(("report_result", "todo_list", "propose_plan", "get_time", "fetch"), _NOTHING),
