@@ -58,12 +58,8 @@ def test_no_control_and_no_bidirectional_character_is_left_and_no_printable_one_
     shown = escape_invisible(text)
     assert (sanitize(shown), escape_invisible(shown)) == (shown, shown)
     assert [char for char in text if char.isascii() and char.isprintable()] == [
-        char for char in _without_names(shown) if char.isascii() and char.isprintable()
+        char for char in re.sub(r"<U\+[0-9A-F]{4,6}>", "", shown) if char.isascii() and char.isprintable()
     ]
-
-
-def _without_names(text: str) -> str:
-    return re.sub(r"<U\+[0-9A-F]{4,6}>", "", text)
 
 
 def _seconds(text: str) -> float:

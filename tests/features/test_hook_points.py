@@ -12,7 +12,6 @@ import pytest
 from lmtui.core.agent_events import AgentFinished
 from lmtui.core.events import (
     ApprovalRequested,
-    Event,
     InboxChanged,
     MessageAdded,
     Notice,
@@ -32,6 +31,7 @@ from lmtui.features.hooks.service import HookPoints
 from lmtui.features.hooks.values import HookCall, HookEvent, HookRan, HookVerdict
 from lmtui.tools.registry import child_tools
 from tests.engine.seen import ending, question, ran, reply, seen, shell
+from tests.engine.test_trial import is_question
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 from tests.waiting import until
@@ -144,16 +144,12 @@ async def test_a_hook_can_ask_no_rule_is_offered_and_a_granted_one_does_not_answ
     rig = Hooked(FakeProvider(TOUCH, TOUCH, DONE), hooks=hooks, rules=(Rule(Effect.ALLOW, "shell"),))
     rig.session.submit("do it")
     for number in (1, 2):
-        again = await rig.until(partial(_is_question, number))
+        again = await rig.until(partial(is_question, number))
         assert isinstance(again, ApprovalRequested)
         assert (again.why, (again.suggested_rule, again.offered_rules)) == ("hooks ask: sure?", ("", ()))
         rig.session.answer(again.approval_id, Answer(Outcome.ONCE))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["touch a", "touch a"]
-
-
-def _is_question(number: int, event: Event) -> bool:
-    return isinstance(event, ApprovalRequested) and event.approval_id.endswith(f"_{number}")
 
 
 async def test_changed_arguments_are_checked_and_decided_about_anew() -> None:

@@ -96,7 +96,8 @@ def main() -> int:
     print(table)
     if not given.no_write and not given.only and not given.case and not given.cases:
         _write(table)
-    return int(any(_failures(setup, results[setup.name]) for setup in setups))
+    failed = (name for setup in setups for name, output in results[setup.name].items() if output and name not in setup.excused)
+    return int(any(failed))
 
 
 def _results(setup: Setup, chosen: list[battery.Case], arguments: list[str]) -> dict[str, str]:
@@ -189,10 +190,6 @@ def _for_everybody(folder: Path, copy: Path, names: tuple[str, ...]) -> Path:
         else:
             shutil.copy(folder / name, copy / name)
     return copy
-
-
-def _failures(setup: Setup, results: dict[str, str]) -> list[str]:
-    return [name for name, output in results.items() if output and name not in setup.excused]
 
 
 def _table(chosen: list[battery.Case], setups: list[Setup], results: dict[str, dict[str, str]]) -> str:

@@ -4,25 +4,20 @@ import asyncio
 import socket
 from pathlib import Path
 
-import psutil
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ISOLATED, LANDLOCK, OpenSandbox
+from tests.sandbox.conftest import ISOLATED, LANDLOCK, OpenSandbox, sleepers
 
 STAYING = [*ISOLATED, "process"]
 
 
-def _runs(seconds: str) -> bool:
-    return any(process.info["cmdline"] == ["sleep", seconds] for process in psutil.process_iter(["cmdline"]))
-
-
 async def _becomes(seconds: str, *, is_running: bool) -> bool:
     for _ in range(200):
-        if await asyncio.to_thread(_runs, seconds) is is_running:
+        if bool(await asyncio.to_thread(sleepers, seconds)) is is_running:
             return True
         await asyncio.sleep(0.05)
     return False

@@ -153,7 +153,7 @@ async def test_a_lost_supervisor_fails_its_calls_and_the_next_call_starts_anothe
     seconds = f"20.{os.getpid()}"
     waiting = asyncio.create_task(sandbox.run_command(f"sleep {seconds}"))
     async with asyncio.timeout(PATIENCE_S):
-        while not await asyncio.to_thread(_sleeps, seconds):
+        while not await asyncio.to_thread(sleepers, seconds):
             await asyncio.sleep(0.05)
     lost = await asyncio.to_thread(_supervisors)
     for signal_number in (signal.SIGSTOP, signal.SIGKILL):  # else one of them says how a child that was killed before it ended
@@ -179,11 +179,6 @@ async def test_sessions_share_one_sandbox_and_the_last_ends_it(backend: str, ope
     assert len(_supervisors()) == before - 2  # the one for commands and the guard
     with pytest.raises(SandboxError, match="closed"):
         await second.read_file("README.md")
-
-
-def _sleeps(seconds: str) -> bool:
-    """Tell whether a sleep of just so long runs, in a container too."""
-    return any(process.info["cmdline"] == ["sleep", seconds] for process in psutil.process_iter(["cmdline"]))
 
 
 def _supervisors() -> list[psutil.Process]:

@@ -54,13 +54,9 @@ def work(session: FakeSession) -> None:
 def look(driver: Driver) -> None:
     """See that nothing on the screen can move the cursor, and that every row is exactly as wide as the screen."""
     width = driver.app.size.width
-    for row in screen_rows(driver):
+    for row in ("".join(segment.text for segment in strip) for strip in driver.strips()):
         assert not CONTROLS.search(row), ascii(row)
         assert cell_len(row) == width, (cell_len(row), row)
-
-
-def screen_rows(driver: Driver) -> list[str]:
-    return ["".join(segment.text for segment in strip) for strip in driver.strips()]
 
 
 cases = Cases(host_with_names)

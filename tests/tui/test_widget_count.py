@@ -3,7 +3,7 @@ from __future__ import annotations
 from lmtui.core import events
 from lmtui.core.messages import Role
 from lmtui.tui.options import StartOptions
-from tests.tui.driving import WIDE, Driver, running
+from tests.tui.driving import WIDE, running
 from tests.tui.fakes import FakeHost, FakeSession
 
 MANY = 10_000
@@ -24,14 +24,10 @@ def host_with(*, turns: int = 1, files: int = 10) -> FakeHost:
     return host
 
 
-def count_of(driver: Driver) -> int:
-    return len(driver.app.workbench.walk_children(with_self=True))
-
-
 async def widgets(host: FakeHost, *keys: str) -> int:
     async with running(host, size=WIDE, options=StartOptions(session_id="old", workspace=str(host.workspace))) as driver:
         await driver.press(*keys)
-        return count_of(driver)
+        return len(driver.app.workbench.walk_children(with_self=True))
 
 
 async def test_the_number_of_widgets_does_not_depend_on_the_number_of_events() -> None:

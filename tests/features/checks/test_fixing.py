@@ -10,7 +10,7 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.features.checks.fixing import MOST_DRAWS, Candidate, Code, FixingLadder, draft_of, locate
+from lmtui.features.checks.fixing import MOST_DRAWS, Code, FixingLadder, draft_of, locate
 from lmtui.features.checks.service import WorkspaceCheckRunner
 from tests.sets import for_each
 
@@ -77,10 +77,6 @@ def code() -> Code:
     return found
 
 
-def candidate(name: str) -> Candidate:
-    return next(each for each in code().definitions() if each.name == name)
-
-
 async def test_each_broken_definition_is_asked_about_alone_and_the_files_stay_as_they_were(
     runner: WorkspaceCheckRunner, tmp_path: Path
 ) -> None:
@@ -120,4 +116,5 @@ def test_the_functions_of_the_traceback_come_first_then_what_the_test_names_then
     ("```python\ndef other(): ...\n```", ""), ("```python\ndef middle(values:\n```", ""), ("", ""),
 ])  # fmt: skip
 def test_a_definition_is_taken_out_of_an_answer_and_put_at_its_depth(answer: str, draft: str) -> None:
-    assert draft_of(answer, candidate("middle")) == draft
+    candidate = next(each for each in code().definitions() if each.name == "middle")
+    assert draft_of(answer, candidate) == draft
