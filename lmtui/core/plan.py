@@ -61,15 +61,6 @@ class PlanStep(Todo):
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
-    """How far something countable is: `done` of `total` (0 where the end is not known)."""
-
-    name: str
-    done: int
-    total: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class TaskState:
     """How far a task over many things is, so that it survives compaction and restart.
 
@@ -109,13 +100,11 @@ class TaskState:
 class Plan:
     """What is to be done in a session.
 
-    `steps` is the plan that a person approved, `todos` the model's own list, `counters` is what the task counts, `task` how far
-    a long task is.
+    `steps` is the plan that a person approved, `todos` the model's own list, `task` how far a long task is.
     """
 
     todos: tuple[Todo, ...] = ()
     steps: tuple[PlanStep, ...] = ()
-    counters: tuple[Counter, ...] = ()
     task: TaskState | None = None
 
     @property

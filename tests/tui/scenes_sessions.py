@@ -8,7 +8,7 @@ from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import WaitingChanged, WaitingTask
 from lmtui.core.messages import Role
-from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
+from lmtui.core.plan import Plan, PlanStep, TaskState, Todo, TodoStatus
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, FakeSession, play_work
 
@@ -24,7 +24,7 @@ PLAN = Plan(
         Todo(1, "unicode in comments", notes="ask about U+2028 first"),
         Todo(2, "say so in the README", TodoStatus.COMPLETED),
     ),
-    counters=(Counter("files renamed", 148, 212), Counter("tests green", 16, 16), Counter("warnings", 3)),
+    task=TaskState("rename the tests", total_count=212, processed_count=148),
 )
 
 
@@ -53,7 +53,7 @@ def send_agents(session: FakeSession) -> None:
 
 
 async def planned(driver: Driver) -> None:
-    """Plan, todos, counters, agents and jobs."""
+    """Plan, todos, a task, agents and jobs."""
     session = driver.host.session
     play_work(session)
     session.emit(events.PlanChanged(plan=PLAN))

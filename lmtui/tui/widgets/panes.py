@@ -1,6 +1,6 @@
 """The panes around the prompt: files, conversation, plan and log.  Mounted after the first frame; they draw and ask nothing.
 
-The plan has todos, counters, sub-agents and jobs of a session in one view of lines; a part with nothing in it is not there.
+The plan has todos, sub-agents and jobs of a session in one view of lines; a part with nothing in it is not there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from textual.widget import Widget
 from lmtui.core import events
 from lmtui.core.agent_events import BackgroundChanged
 from lmtui.core.events import Envelope, WaitingChanged, WaitingTask
-from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
+from lmtui.core.plan import PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.task_state import in_tree
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
@@ -70,7 +70,7 @@ class PlanRow:
 
 
 class PlanRows(LineSource):
-    """Plan, todos, counters, sub-agents and jobs as rows; `turned` names those that are folded or unfolded by choice."""
+    """Plan, todos, sub-agents and jobs as rows; `turned` names those that are folded or unfolded by choice."""
 
     def __init__(self, zone: tzinfo | None) -> None:
         self.state = SessionState()
@@ -97,7 +97,6 @@ class PlanRows(LineSource):
             _listed("Plan", plan.steps, "step", self.turned, width),
             _listed("Todo", plan.todos, "todo", self.turned, width),
             _task_rows(plan.task, self.turned, width) if plan.task is not None else [],
-            [_counter_row(each, width) for each in plan.counters],
             _agent_rows([*state.work.agents.in_order()], width),
             _job_rows(state.work.jobs, self._zone, width),
             _background_rows(state.work.background, width),
@@ -216,7 +215,7 @@ def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
         rows += _todo_rows(Todo(0, task.objective, TodoStatus.IN_PROGRESS), "task", turned, width)
     if task.total_count or task.processed_count:
         total = max(task.total_count, task.processed_count + task.remaining_count)
-        rows.append(_counter_row(Counter("processed", task.processed_count, total), width))
+        rows.append(_progress_row(task.processed_count, total, width))
     parts: tuple[tuple[str, str, StyleRole], ...] = (
         ("next", task.next_action or (task.remaining_queue[0] if task.remaining_queue else ""), ""),
         ("failed", task.last_error, "warn"),
@@ -229,14 +228,12 @@ def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
     return rows
 
 
-def _counter_row(counter: Counter, width: int) -> PlanRow:
-    """Return a counter: its name, a bar, and the numbers; no bar where the end is not known."""
-    name, done = sanitize_line(counter.name), max(0, counter.done)
-    numbers = f"{done:,}/{counter.total:,}" if counter.total > 0 else f"{done:,}"
-    filled = min(_BAR_CELLS, done * _BAR_CELLS // counter.total) if counter.total > 0 else 0
-    bar: Line = (("█" * filled, "good" if done >= counter.total else "accent"), ("░" * (_BAR_CELLS - filled), "muted"))
-    right: Line = (*(bar if counter.total > 0 else ()), (f" {numbers:>9}", ""))
-    return PlanRow(row(((" " + fit(name, max(6, int(width * _NAME_SHARE))), ""),), right, width), "", f"{name}: {numbers}")
+def _progress_row(done: int, total: int, width: int) -> PlanRow:
+    """Return how much of something is processed, as a bar and in numbers."""
+    name, numbers, filled = "processed", f"{done:,}/{total:,}", _BAR_CELLS * done // total
+    bar: Line = (("█" * filled, "good" if done >= total else "accent"), ("░" * (_BAR_CELLS - filled), "muted"))
+    left = " " + fit(name, max(6, int(width * _NAME_SHARE)))
+    return PlanRow(row(((left, ""),), (*bar, (f" {numbers:>9}", "")), width), "", f"{name}: {numbers}")
 
 
 def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]:

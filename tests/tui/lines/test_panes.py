@@ -20,7 +20,7 @@ from lmtui.core.events import (
     WaitingTask,
 )
 from lmtui.core.messages import Role
-from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
+from lmtui.core.plan import Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.workspace import BackgroundCommand, DirEntry, FileChange, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, of_scope
 from lmtui.tui.lines.diff_view import DiffView
@@ -94,14 +94,13 @@ def every_state() -> list[Event]:
     task = TaskState(
         "all", total_count=3, processed_count=1, remaining_queue=("a",), last_error="full", recovery_instruction="b"
     )
-    counters = (Counter("some", 1, 2), Counter("all", 2, 2), Counter("seen", 3))
     commands = (
         BackgroundCommand("bg_1", "serve", 1),
         BackgroundCommand("bg_2", "no", 1, 1),
         BackgroundCommand("bg_3", "x", 1, 0, "left"),
     )
     found: list[Event] = [
-        PlanChanged(plan=Plan(steps=steps, todos=todos, counters=counters, task=task)),
+        PlanChanged(plan=Plan(steps=steps, todos=todos, task=task)),
         WaitingChanged(jobs=(WaitingTask("1", "later"), WaitingTask("2", "nightly", "daily", NOON))),
         BackgroundChanged(commands=commands),
         *(Notice(level=level, text=level.value) for level in Level),

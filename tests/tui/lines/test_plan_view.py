@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from lmtui.core.agent_events import AgentStarted
 from lmtui.core.events import PlanChanged
-from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
+from lmtui.core.plan import Plan, PlanStep, Todo, TodoStatus
 from lmtui.store.session_logs import decode, encode
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.panes import PlanView
@@ -14,7 +14,6 @@ PLAN = Plan(
         PlanStep(2, "change what is there", TodoStatus.IN_PROGRESS, verification="pytest -q"),
     ),
     todos=(Todo(1, "a\x1b[2Jb", TodoStatus.BLOCKED, notes="why not"),),
-    counters=(Counter("files", 6, 12), Counter("seen", 3)),
 )
 
 
@@ -36,12 +35,12 @@ async def test_choosing_unfolds_a_step_and_opens_an_agent() -> None:
         assert opened == ["tester"]
 
 
-def test_a_plan_with_steps_and_counters_is_stored_and_an_old_one_still_read() -> None:
+def test_a_plan_with_steps_is_stored_and_an_old_one_still_read() -> None:
     (envelope,) = envelopes([PlanChanged(plan=PLAN)])
     line = encode(envelope)
     assert decode(line) == envelope
     old = line.replace(',"verification":"look","result":"seen"', "").replace(',"verification":"pytest -q","result":""', "")
-    old = old[: old.index(',"counters"')] + "}}"
+    old = old[: old.index(',"task"')] + "}}"
     found = decode(old).event
     assert isinstance(found, PlanChanged)
     assert found.plan.steps[0] == PlanStep(1, "read it", TodoStatus.COMPLETED)
