@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from lmtui.core import events
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, Level, step_id
+from lmtui.core.events import ROOT, step_id
 from lmtui.core.line_diff import hunk_spans, merge, split_lines
 from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
@@ -38,29 +38,18 @@ async def snapshot_before(agent: Agent, call_id: str, access: Access) -> Snapsho
         await agent.services.workspace.look()
         before = await agent.services.checkpoints.snapshot()
     except SandboxError as error:
-        _tell_once(agent, f"What changes now cannot be undone: {error.full_text()}")
+        problem = f"What changes now cannot be undone: {error.full_text()}"
+        if problem != agent.checkpoint_problem:  # the next call tries again, and only what is new is told
+            agent.checkpoint_problem = problem
+            agent.notify(problem)
         return None
     agent.checkpoint_problem = ""
-    agent.emit(
-        CheckpointCreated(
-            agent=agent.id,
-            call_id=call_id,
-            checkpoint=before.id,
-            left_out=before.left_out,
-            left_out_total=before.left_out_total,
-        )
-    )
+    created = events.CheckpointCreated(agent=agent.id, call_id=call_id, checkpoint=before.id)
+    agent.emit(replace(created, left_out=before.left_out, left_out_total=before.left_out_total))
     if before.dropped:
         text = f"{before.dropped} old checkpoints were dropped: the store is bounded in size and age."
-        agent.notify(text, Level.INFO)
+        agent.notify(text, events.Level.INFO)
     return before
-
-
-def _tell_once(agent: Agent, problem: str) -> None:
-    """Say why no state can be kept; the next call tries again, and only what is new is said."""
-    if problem != agent.checkpoint_problem:
-        agent.checkpoint_problem = problem
-        agent.notify(problem)
 
 
 async def record_changes(agent: Agent, call_id: str, before: Snapshot | None, result: ToolResult) -> tuple[str, ...]:
@@ -80,7 +69,8 @@ async def record_changes(agent: Agent, call_id: str, before: Snapshot | None, re
     agent.turn.files.update(dict.fromkeys((*paths, *written)))
     if changes:
         ids = (before.id, after_id) if before is not None and after_id else ("", "")
-        workspace, told = agent.services.workspace, FilesChanged(agent=agent.id, call_id=call_id, files=paths, changes=changes)
+        workspace = agent.services.workspace
+        told = events.FilesChanged(agent=agent.id, call_id=call_id, files=paths, changes=changes)
         agent.emit(replace(told, before=ids[0], after=ids[1], is_tried=workspace.is_tried))
         if workspace.is_tried:
             with contextlib.suppress(SandboxError):  # the review says why it cannot be seen
@@ -253,8 +243,13 @@ def take_back(diff: str, index: int, old: str, new: str, now: str) -> str:
     if not 0 <= index < len(hunks):
         raise SandboxError(f"the change has no hunk {index + 1}")
     hunk = hunks[index]
-    were = split_lines(old)[hunk.old_start : hunk.old_end]
-    back = merge(lines, split_lines(now), [*lines[: hunk.new_start], *were, *lines[hunk.new_end :]])
+    were, present = split_lines(old)[hunk.old_start : hunk.old_end], split_lines(now)
+    became = lines[hunk.new_start : hunk.new_end]
+    there, became = ([line.rstrip("\r\n") for line in each] for each in (present, became))
+    places = [at for at in range(len(there)) if there[at : at + len(became)] == became]
+    if len(places) > 1 and hunk.new_start not in places:
+        raise SandboxError("this hunk's lines occur more than once: take the whole file back, or edit it")
+    back = merge(lines, present, [*lines[: hunk.new_start], *were, *lines[hunk.new_end :]])
     if back is None or back == now:
         raise SandboxError("the lines of this hunk were changed since: take the whole file back, or edit it")
     return back
@@ -385,10 +380,8 @@ class SessionChanges:
                 changes = await self._checkpoints.changes(plan.expected, after, paths)
         finally:  # it was done, whatever comes now
             before = plan.expected if after or not is_step else ""
-            event = events.FilesRestored(
-                action=plan.action, calls=plan.calls, files=tuple(paths), changes=changes, before=before, after=after
-            )
-            self._emit(event)
+            restored = events.FilesRestored(action=plan.action, calls=plan.calls, files=tuple(paths))
+            self._emit(replace(restored, changes=changes, before=before, after=after))
 
     async def _write(self, plan: Restoration) -> None:
         if await self._text(plan.path) != plan.before:
@@ -431,11 +424,12 @@ class SessionChanges:
         never &= {change.path for change in changes if change.kind is FileChangeKind.DELETED}
         left_out = ({name for record in records for name in record.left_out} | set(now.left_out)) - unkept
         left_out |= never | set(await self._checkpoints.ignored())
-        changes = tuple(_over_unkept(each) if each.path in unkept else each for each in changes if each.path not in never)
+        modified = FileChangeKind.MODIFIED
+        shown = [replace(each, kind=modified) if each.path in unkept else each for each in changes]
         return Restoration(
             action,
             tuple(record.step.id for record in records),
-            changes,
+            tuple(each for each in shown if each.path not in never),
             tuple(sorted(conflicts - never)),
             tuple(sorted(left_out)),
             source,
@@ -464,7 +458,3 @@ def _unkept_after(records: Sequence[Record]) -> set[str]:
     """Return the files that no checkpoint could store after these steps."""
     last = {change.path: change.is_kept for record in records for change in record.step.changes}
     return {path for path, is_kept in last.items() if not is_kept}
-
-
-def _over_unkept(change: FileChange) -> FileChange:
-    return replace(change, kind=FileChangeKind.MODIFIED)

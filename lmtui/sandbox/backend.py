@@ -259,36 +259,31 @@ def settings_of(kind: InstanceKind, options: Options, root: str, tools: ProjectT
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:
     """Return the arguments that start the supervisor, whose package lies in `folder`."""
-    _ = _compile_once()
     start = f"import sys; sys.path.append({folder!r}); from guest.supervisor import main; main()"
     return [python, "-I", "-S", "-B", "-c", start, settings.to_json()]
 
 
-def guest_to_mount() -> Path:
-    """Return a copy of the supervisor's package with its bytecode: an upgrade of lmtui removes what running instances import.
+def guest_folder() -> Path:
+    """Return the folder of the supervisor's package, a copy with its bytecode: an upgrade of lmtui leaves it alone.
 
-    It is the original where no copy can be made.  Blocks.
+    It is the folder of the original where no copy can be made.  Blocks, the first time of a version for 0.2 s.
     """
-    copy = state_dir() / "guest" / f"{_guest_digest()}-{sys.implementation.cache_tag}"
+    return _copied(GUEST, state_dir() / "guest")
+
+
+@cache
+def _copied(guest: Path, kept: Path) -> Path:
+    files = [each for each in sorted(guest.rglob("*")) if each.is_file() and each.suffix != ".pyc"]
+    digest = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
+    copy = kept / f"{digest}-{sys.implementation.cache_tag}"
     if not copy.exists():
         with contextlib.suppress(OSError):  # one of another process is as good
-            state_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
-            made = shutil.copytree(GUEST, f"{copy}.{os.getpid()}", dirs_exist_ok=True)
-            compileall.compile_dir(made, quiet=2)
-            Path(made).rename(copy)
-    return copy if copy.exists() else GUEST
-
-
-@cache
-def _guest_digest() -> str:
-    files = [each for each in sorted(GUEST.rglob("*")) if each.is_file() and each.suffix != ".pyc"]
-    return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
-
-
-@cache
-def _compile_once() -> bool:
-    """Leave bytecode next to the supervisor's modules: inside they cannot be written, and compiling takes 30 ms each start."""
-    return sys.dont_write_bytecode or bool(compileall.compile_dir(GUEST, quiet=2))
+            kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.TemporaryDirectory(dir=kept) as made:
+                shutil.copytree(guest, f"{made}/new/guest")
+                compileall.compile_dir(f"{made}/new", quiet=2)
+                Path(made, "new").rename(copy)
+    return copy if copy.exists() else guest.parent
 
 
 def this_python() -> Path:
@@ -330,7 +325,8 @@ class ProcessBackend:
             environment={**environment, **extra},
             commands_path=":".join([*project_path(root), environment["PATH"]]),
         )
-        return await spawn(supervisor_command(str(this_python()), str(GUEST.parent), settings), environment)
+        folder = await asyncio.to_thread(guest_folder)
+        return await spawn(supervisor_command(str(this_python()), str(folder), settings), environment)
 
     async def close(self) -> None:
         """Do nothing: an instance ends with its link."""

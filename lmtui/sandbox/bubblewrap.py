@@ -20,7 +20,7 @@ from lmtui.sandbox.backend import (
     GUEST,
     Options,
     environment_inside,
-    guest_to_mount,
+    guest_folder,
     in_control_group,
     isolation_of,
     settings_of,
@@ -151,7 +151,7 @@ class BubblewrapBackend:
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *masked, "--dev", "/dev", *temporary,
             "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
-            *_read_only(guest_to_mount(), f"{FOLDER_INSIDE}/guest"), *_tools(self._workspace, python),
+            *_read_only(guest_folder() / "guest", f"{FOLDER_INSIDE}/guest"), *_tools(self._workspace, python),
             *self._at_own_paths(kind, layout, bound, copies=copies), *link, *mounted, *store,
         ]  # fmt: skip
 

@@ -23,7 +23,7 @@ from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     Options,
     environment_inside,
-    guest_to_mount,
+    guest_folder,
     isolation_of,
     settings_of,
     supervisor_command,
@@ -373,7 +373,7 @@ class DockerBackend:
         found = [
             *self._workspace_mounts(types, kind, layout.overlay),
             *([types.Mount(SCRATCH[0], layout.scratch, type="bind")] if layout.scratch else []),
-            types.Mount(f"{FOLDER_INSIDE}/guest", str(guest_to_mount()), type="bind", read_only=True),
+            types.Mount(f"{FOLDER_INSIDE}/guest", str(guest_folder() / "guest"), type="bind", read_only=True),
         ]
         if kind is InstanceKind.CHECKPOINT:
             found.append(types.Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))

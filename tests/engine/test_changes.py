@@ -302,8 +302,7 @@ def diff_of(old: str, new: str) -> str:
 @given(LINES, LINES)
 def test_taking_every_hunk_back_from_the_last_on_gives_the_old_text(old_lines: list[str], new_lines: list[str]) -> None:
     old, new = "\n".join(old_lines), "\n".join(new_lines)
-    diff = diff_of(old, new)
-    text = new
+    diff, text = diff_of(old, new), new
     for index in range(len(hunk_spans(diff)) - 1, -1, -1):
         text = take_back(diff, index, old, new, text)
     assert text == old
@@ -319,8 +318,9 @@ def test_a_hunk_is_found_where_it_has_moved_to_and_line_ends_stay() -> None:
 
 
 @for_each(
-    ("index", "now", "why"), [(0, "1\nY\n3", "changed since"), (0, "1\n2\n3", "changed since"), (1, "1\nX\n3", "no hunk 2")]
-)
+    ("index", "now", "why"),
+    [(0, "1\nY\n3", "since"), (0, "1\n2\n3", "since"), (1, "", "no hunk 2"), (0, "0" + 2 * "\n1\nX\n3", "once")],
+)  # fmt: skip
 def test_what_cannot_be_taken_back_for_sure_is_refused(index: int, now: str, why: str) -> None:
     with pytest.raises(SandboxError, match=why):
         take_back(diff_of("1\n2\n3", "1\nX\n3"), index, "1\n2\n3", "1\nX\n3", now)

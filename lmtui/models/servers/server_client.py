@@ -215,6 +215,7 @@ def loaded(window_tokens: int, asked_tokens: int = 0, name: str = "") -> LoadPro
 _GIB = 1024**3
 _NOISE_BYTES = 64 * 1024**2
 _SHARE = 0.75  # of the size of what went that has to come back
+_MAX_SWAP_BYTES = 512 * 1024**2  # that others may lose to the swap meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +223,11 @@ class MemoryGate:
     """The limits of the wait: at most `limit_s`, and no longer than `steady_s` without anything coming back.
 
     What was on a graphics card never comes back here: then the second limit ends the wait.
+    It also ends when the swap grows.
     """
 
     available: Callable[[], int] = lambda: int(psutil.virtual_memory().available)
+    swapped: Callable[[], int] = lambda: int(psutil.swap_memory().used)
     limit_s: float = 60.0
     steady_s: float = 10.0
     tick_s: float = 0.25
@@ -234,9 +237,12 @@ class MemoryGate:
         clock = asyncio.get_running_loop().time
         wanted = before_bytes + int(freed_bytes * _SHARE)
         started = changed = clock()
-        most = self.available()
+        most, swapped = self.available(), self.swapped()
         while freed_bytes and most < wanted:
             if clock() - started >= self.limit_s or clock() - changed >= self.steady_s:
+                return
+            if self.swapped() - swapped > _MAX_SWAP_BYTES:
+                yield LoadProgress("swap use grows: no longer waiting for memory")
                 return
             yield LoadProgress(f"waiting for memory: {most / _GIB:.1f} of {wanted / _GIB:.1f} GiB are free")
             await asyncio.sleep(self.tick_s)

@@ -112,17 +112,17 @@ async def test_a_load_that_fails_says_why_and_the_way_out(serve: Serve, reply: R
     assert hint in caught.value.hint
 
 
-# -- memory -------------------------------------------------------------------------------------------------------------
-
-
 def measured(*values: int) -> Iterator[int]:
     return chain(values, repeat(values[-1]))
 
 
 async def test_the_wait_for_memory_has_an_end_and_is_none_where_nothing_went() -> None:
-    gate = MemoryGate(available=lambda: GIB, tick_s=0.0)
+    swapped = measured(*(mib << 20 for mib in (100, 100, 100, 100, 300, 600, 613)))
+    gate = MemoryGate(available=lambda: GIB, swapped=lambda: next(swapped), tick_s=0.0)
     for ended, freed in ((replace(gate, limit_s=0.0), 8 * GIB), (replace(gate, steady_s=0.0), 8 * GIB), (gate, 0)):
         assert [step async for step in ended.wait(GIB, freed)] == []
+    steps = [step.text async for step in gate.wait(GIB, 8 * GIB)]
+    assert [step.split()[0] for step in steps] == ["waiting", "waiting", "swap"]
 
 
 async def test_a_load_waits_until_memory_is_back(serve: Serve) -> None:
