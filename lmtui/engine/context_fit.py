@@ -180,39 +180,39 @@ def compact(
         room: how much there is.
         why: what asked for it, in words.
     """
-    way, entries = _Compaction(talk, plan, size, tokens, room), talk.entries
-    parts = way.parts()
-    last = way.last_few(parts)
+    compaction, entries = _Compaction(talk, plan, size, tokens, room), talk.entries
+    parts = compaction.parts()
+    last = compaction.last_few(parts)
     places = range(len(entries) - 1, -1, -1)
     near = _last_answer(entries, 1 + next((each for each in places if last and entries[each] is last[0]), len(entries) - 1))
     late = {entry.part for entry in entries[near:]} if last else set()
     for entry in parts:
-        if way.tokens <= room.target:
+        if compaction.tokens <= room.target:
             break
         if entry.part not in late:
-            way.elide(entry)
-    if way.tokens > room.target:
-        way.cut(near)
-    if way.tokens > (room.target + room.limit) // 2:
-        way.cut(_last_answer(entries, len(entries)))
-    late -= way.gone
+            compaction.elide(entry)
+    if compaction.tokens > room.target:
+        compaction.cut(near)
+    if compaction.tokens > (room.target + room.limit) // 2:
+        compaction.cut(_last_answer(entries, len(entries)))
+    late -= compaction.gone
     for entry in (each for each in parts if each.part in late):
-        if way.tokens > room.limit:
-            way.elide(entry, is_folded=bool(last) and entry is last[-1])
-    if way.tokens > room.limit:
-        way.cut(len(entries))
-    if way.tokens > room.limit or way.tokens >= tokens:
+        if compaction.tokens > room.limit:
+            compaction.elide(entry, is_folded=bool(last) and entry is last[-1])
+    if compaction.tokens > room.limit:
+        compaction.cut(len(entries))
+    if compaction.tokens > room.limit or compaction.tokens >= tokens:
         return None
-    gone = way.gone
-    elided, folded = (tuple(part for part in found if part not in gone) for found in (way.elided, way.folded))
+    gone = compaction.gone
+    elided, folded = (tuple(part for part in found if part not in gone) for found in (compaction.elided, compaction.folded))
     return Compacted(
         why=why,
         tokens_before=tokens,
-        tokens_after=way.tokens,
+        tokens_after=compaction.tokens,
         elided=elided,
         folded=folded,
-        kept_from=way.kept_from,
-        summary=way.summary,
+        kept_from=compaction.kept_from,
+        summary=compaction.summary,
     )
 
 
@@ -491,7 +491,7 @@ def _room_for(agent: Agent, tokens: int, room: RoomNeeded, why: str) -> Compacte
     """Return how room is made.
 
     Raises:
-        WindowFull: no way, or the last ones brought too little.
+        WindowFull: no fit, or the last ones brought too little.
     """
     book = agent.model.window
     event = None if book.little > 1 else plan_room(agent, tokens, room, why)

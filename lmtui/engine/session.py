@@ -278,18 +278,19 @@ class EngineSession:
         self._background = Background(self._agent, self._journal.emit_from_outside)
         self._runner = TurnRunner(self._agent, self._journal.emit_from_outside, self._after_turn, parts.id)
         self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
-        self.id, emit = parts.id, self._journal.emit_from_outside
+        self.id = parts.id
         self.prompts = self.waiting = self._queue
-        self.window_use, self.calls = RequestParts(self._agent, emit), ToolCallControls(self._agent, emit)
-        self.goals, self.budget = SessionGoals(self._agent, emit), self._agent.services.spending
+        emit = self._journal.emit_from_outside
+        self.window_use = RequestParts(self._agent, emit)
+        self.calls = ToolCallControls(self._agent, emit)
+        self.goals = SessionGoals(self._agent, emit)
+        self.budget = self._agent.services.spending
         self.sleep = SessionSleep(self._agent, self._queue.put)
         self.plans = SessionPlans(self._agent, emit, self.submit)
         self.role_requests = RoleRequests(self._agent)
         self.outside_calls = OutsideCalls(self._agent, lambda: f"turn_{self._runner.turns + 1}", parts.redactor)
         self._title = ""
-        self.trial = SessionTrial(
-            self._workspace, self._journal.emit_from_outside, lambda: self.is_running, self._agent.all_rules
-        )
+        self.trial = SessionTrial(self._workspace, emit, lambda: self.is_running, self._agent.all_rules)
         self.changes: Changes | None = None
         if (states := parts.checkpoints) is not None:
             self.changes = SessionChanges(

@@ -222,7 +222,6 @@ async def test_a_command_that_runs_goes_on_while_another_gets_a_new_instance(
     await until(lambda: not first.is_alive)
 
 
-@pytest.mark.full
 @pytest.mark.bubblewrap
 async def test_where_not_all_secrets_can_be_hidden_no_command_runs_as_a_reader(filled: Path, open_sandbox: OpenSandbox) -> None:
     for i in range(301):

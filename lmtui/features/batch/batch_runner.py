@@ -16,7 +16,7 @@ from lmtui.engine.file_changes import to_the_end, together
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.cluster import Cluster
-from lmtui.features.batch.progress import BatchProgress, remaining_tasks
+from lmtui.features.batch.progress import BatchProgress
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.batch.values import GOOD
 from lmtui.features.service import FeatureHost
@@ -80,11 +80,8 @@ class BatchRunner:
             LmtuiError: the batch cannot continue (no overlays, a full disk).
         """
         known = await asyncio.to_thread(self._folder.results)
-        left, found = remaining_tasks(tasks, known, retries_failed=retries_failed)
         progress = self.progress
-        for name in ("total", "done", "failed", "unchanged"):
-            setattr(progress, name, getattr(found, name))
-        self._queue.extend(left)
+        self._queue.extend(progress.begin(tasks, known, retries_failed=retries_failed))
         if self._cluster is not None:
             workers = 2 * self._cluster.slots + _MORE_WORKERS  # leaves room for workers that join later
         else:

@@ -36,6 +36,18 @@ class BatchProgress:
     running: dict[str, tuple[str, float]] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
 
+    def begin(
+        self, tasks: Sequence[BatchTask], known: dict[str, TaskResult], *, retries_failed: bool = False
+    ) -> list[BatchTask]:
+        """Count the tasks that ended in earlier runs, and return the others."""
+        self.total, left = len(tasks), []
+        for task in tasks:
+            if task.id in known and known[task.id].status in (DONE if retries_failed else FINAL):
+                self.count(known[task.id].status)
+            else:
+                left.append(task)
+        return left
+
     def count(self, status: str) -> None:
         """Count a task that has ended."""
         self.done += status in DONE
@@ -165,17 +177,3 @@ class ProgressReport:
             with contextlib.suppress(OSError, ValueError):  # the reader has closed it
                 _ = self._stream.write(f"{line}\n")
                 self._stream.flush()
-
-
-def remaining_tasks(
-    tasks: Sequence[BatchTask], known: dict[str, TaskResult], *, retries_failed: bool
-) -> tuple[list[BatchTask], BatchProgress]:
-    """Return the tasks that are left, and the progress."""
-    keep = DONE if retries_failed else FINAL
-    progress, left = BatchProgress(len(tasks)), []
-    for task in tasks:
-        if task.id in known and known[task.id].status in keep:
-            progress.count(known[task.id].status)
-        else:
-            left.append(task)
-    return left, progress

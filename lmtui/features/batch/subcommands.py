@@ -19,7 +19,7 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
-from lmtui.features.batch.progress import ProgressReport, remaining_tasks, result_line
+from lmtui.features.batch.progress import BatchProgress, ProgressReport, result_line
 from lmtui.features.batch.service import BatchReader, load_tasks, parse_options
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
 from lmtui.features.batch.values import DONE, WorkspaceBatches, mergeable
@@ -227,7 +227,9 @@ def _status(path: Path, *, is_json: bool) -> int:
         print("\n".join(json.dumps(asdict(each), ensure_ascii=False) for each in found))
     else:
         say("\n".join(result_line(each) for each in found if each.id in results))
-        say(f"{remaining_tasks(tasks, results, retries_failed=False)[1].ending} · results: {folder.path}")
-        if progress := folder.read_progress()[0]:
-            print(f"now: {sanitize(progress)}")
+        progress = BatchProgress()
+        progress.begin(tasks, results)
+        say(f"{progress.ending} · results: {folder.path}")
+        if running := folder.read_progress()[0]:
+            print(f"now: {sanitize(running)}")
     return 0 if all(each.status in DONE for each in found) else EXIT_NOT_DONE

@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.errors import UsageError
 from lmtui.core.servers import PoolRow
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, new_folder
-from lmtui.features.batch.progress import BatchProgress, ProgressReport, remaining_tasks
+from lmtui.features.batch.progress import BatchProgress, ProgressReport
 from lmtui.features.batch.service import parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
@@ -40,9 +40,9 @@ def test_overlaps_stay_few_and_green_tasks_are_merged_before_unverified_ones_and
 def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> None:
     tasks = [BatchTask(str(number), "do it") for number in range(4)]
     known = {"0": TaskResult("0", "green"), "1": TaskResult("1", "red"), "gone": TaskResult("gone", "green")}
-    left, progress = remaining_tasks(tasks, known, retries_failed=False)
+    left = (progress := BatchProgress()).begin(tasks, known)
     assert ([task.id for task in left], progress.done, progress.failed, progress.left_s) == (["2", "3"], 1, 1, None)
-    assert [task.id for task in remaining_tasks(tasks, known, retries_failed=True)[0]] == ["1", "2", "3"]
+    assert [task.id for task in BatchProgress().begin(tasks, known, retries_failed=True)] == ["1", "2", "3"]
     progress.began_s -= 10
     progress.add(TaskResult("2", "green", tokens=5))
     assert progress.left_s == pytest.approx(10, abs=1)
