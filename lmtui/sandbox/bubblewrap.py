@@ -8,6 +8,7 @@ import os
 import platform
 import stat
 import sys
+from asyncio.subprocess import DEVNULL
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -58,7 +59,7 @@ _NAMESPACES_HINT = (
 _PARENT_BYTES = 1 << 20
 _OWN_PATH = "/opt/lmtui/bin"
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", _OWN_PATH)
-_tried: dict[tuple[str, ...], bool] = {}
+_succeeded: set[tuple[str, ...]] = set()
 
 
 class BubblewrapBackend:
@@ -183,14 +184,13 @@ class BubblewrapBackend:
 
 
 async def _can(program: str, *more: str, outer: tuple[str, ...] = ()) -> bool:
-    """Tell whether a bubblewrap makes namespaces here, with `more` mounts in them, and inside `outer` ones; tried once."""
+    """Tell whether a bubblewrap makes namespaces here, with `more` mounts, and in `outer` ones."""
     trial = (*outer, program, "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", *more, "--", "/bin/true")
-    if trial not in _tried:
-        process = await asyncio.create_subprocess_exec(
-            *trial, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, env={}
-        )
-        _tried[trial] = await process.wait() == 0
-    return _tried[trial]
+    if trial not in _succeeded:
+        process = await asyncio.create_subprocess_exec(*trial, env={}, stdout=DEVNULL, stderr=DEVNULL)
+        if await process.wait() == 0:  # else it is tried again: it may be the load of a moment
+            _succeeded.add(trial)
+    return trial in _succeeded
 
 
 def _network_of(pid: int) -> str:
