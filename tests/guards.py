@@ -39,7 +39,8 @@ def read() -> list[Guard]:
     """Return the guards; each piece has to occur once."""
     found = [Guard(**{**each, "tests": tuple(each["tests"])}) for each in json.loads(GUARDS.read_text("utf-8"))]
     wrong = [each.name for each in found if (ROOT / each.file).read_text("utf-8").count(each.old) != 1]
-    assert not wrong, f"these do not occur once: {wrong}"
+    wrong += [f"{each.name}: {test}" for each in found for test in each.tests if not (ROOT / test).exists()]
+    assert not wrong, f"these do not occur once, or have no such tests: {wrong}"
     return found
 
 
@@ -51,7 +52,10 @@ def seen(guard: Guard, folder: Path) -> tuple[str, str]:
     try:
         for suite, marks in (("quick", "not full"), ("full", "full or not full")):
             command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", marks, *guard.tests]
-            ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+            try:
+                ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                return suite, f"they take more than {LIMIT_S} s"
             if ended.returncode not in (0, 5):
                 return suite, next(iter(_FAILED.findall(ended.stdout)), "no test can be collected")
         return "", ""

@@ -104,9 +104,6 @@ def choose_each(*option_ids: str) -> Any:
     return lambda _: {"outcome": {"outcome": "selected", "optionId": left.pop(0)}}
 
 
-# -- questions -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_call_is_pending_until_it_was_allowed(agent: Agent) -> None:
     agent.prompt(agent.new_session(), "two files, please")
     assert states(agent) == ["pending", "asked", "in_progress", "completed"] * 2
@@ -182,9 +179,6 @@ def test_what_a_command_did_in_an_overlay_is_kept_file_by_file(tmp_path: Path, s
     agent.close()
 
 
-# -- cancelling and several prompts --------------------------------------------------------------------------------------
-
-
 def test_cancelling_takes_the_open_question_back(agent: Agent) -> None:
     agent.answers["session/request_permission"] = lambda _: None
     session_id = agent.new_session()
@@ -248,9 +242,6 @@ def test_a_turn_that_fails_is_an_error_that_says_why(agent: Agent) -> None:
         agent.prompt(agent.new_session(), "fail")
 
 
-# -- history -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.full
 def test_the_whole_history_is_there_after_a_kill_in_the_middle(tmp_path: Path, server: ScriptedServer) -> None:
     work, home = tmp_path / "work", tmp_path / "home"
@@ -296,9 +287,6 @@ def test_a_session_of_another_folder_is_not_found_here(agent: Agent, tmp_path: P
     assert refused.value.code == -32002
 
 
-# -- prompts -------------------------------------------------------------------------------------------------------------
-
-
 def test_links_attach_files_and_documents_and_pictures_reach_the_model(agent: Agent, server: ScriptedServer) -> None:
     blocks = [
         {"type": "text", "text": "hello, see"},
@@ -328,9 +316,6 @@ def test_a_prompt_that_cannot_be_is_refused(agent: Agent) -> None:
         with pytest.raises(Refused) as refused:
             agent.call("session/prompt", sessionId=session_id, prompt=blocks)
         assert refused.value.code == -32602
-
-
-# -- commands, plans, servers, trust -------------------------------------------------------------------------------------
 
 
 def test_commands_are_sent_again_when_a_file_comes_and_run(agent: Agent, server: ScriptedServer) -> None:

@@ -161,6 +161,10 @@ async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path, clients: 
     assert (await workspace_guard.end(began)).quarantined == (".envrc",)
 
 
+async def test_an_instance_without_a_shell_runs_nothing(clients: list[Client]) -> None:
+    assert await clients[1].call("run", {"command": "true"}, limit_s=9.0) == ({"error": "no shell in this sandbox"}, b"")
+
+
 async def test_what_was_exchanged_before_it_was_mounted_is_found_out(workspace: Path, clients: list[Client]) -> None:
     was = (workspace / "src").stat()
     await check_mounts(clients[0], InstanceKind.MAIN, SandboxLayout(read_only=(("src", was.st_dev, was.st_ino),)))

@@ -445,7 +445,6 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
     await overlay.close()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("done", "told"), [("", "not kept"), ("new", "the rest cannot be kept"), ("a b new", "cannot be kept")]
 )

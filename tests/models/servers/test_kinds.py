@@ -33,9 +33,6 @@ def shown(body: dict[str, Any]) -> Reply:
     return ok(OLLAMA_SHOWN[body["model"]]) if body["model"] in OLLAMA_SHOWN else (404, b'{"error": "model not found"}')
 
 
-# -- LM Studio ----------------------------------------------------------------------------------------------------------
-
-
 async def test_lm_studio_tells_the_window_of_the_loaded_instance_and_an_older_one_too(serve: Serve) -> None:
     found = await look(serve, {"/api/v1/models": LM_STUDIO, "/v1/models": listing({"id": "x"})}, ok(LM_STUDIO_UNKNOWN))
     assert (found.kind, found.can_load) == ("LM Studio", True)
@@ -60,9 +57,6 @@ async def test_lm_studio_tells_the_window_of_the_loaded_instance_and_an_older_on
     assert embedder.is_embedder
     assert (qwen.window_tokens, qwen.is_loaded, qwen.has_tools, qwen.quantisation) == (8192, True, True, "Q4_K_M")
     assert (gemma.window_tokens, gemma.is_loaded, gemma.has_tools, gemma.has_vision) == (0, False, None, True)
-
-
-# -- Ollama -------------------------------------------------------------------------------------------------------------
 
 
 async def test_ollama_tells_what_runs_and_what_each_model_can_do(serve: Serve) -> None:
@@ -96,9 +90,6 @@ async def test_ollama_is_asked_about_a_bounded_number_of_models_and_nothing_is_l
     assert (len(found.models), {path for path, _ in server.posted}) == (200, {"/api/show"})
     assert len(server.posted) <= 32
     assert {"model": "m199"} in [body for _, body in server.posted]
-
-
-# -- llama.cpp ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("has_tags", [False, True], ids=["plain", "with the Ollama route"])
@@ -150,9 +141,6 @@ async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none
     assert told == [("big:Q4", True, False, 16_384), ("small", False, False, 0), ("next", False, True, 0)]
     assert [path for path in server.asked if "model=" in path] == ["/props?model=big%3AQ4&autoload=false"]
     assert server.posted == []
-
-
-# -- others -------------------------------------------------------------------------------------------------------------
 
 
 HOSTED = {

@@ -51,9 +51,6 @@ def unloaded(body: dict[str, Any]) -> Reply:
     return ok({"instance_id": body["instance_id"]})
 
 
-# -- LM Studio ----------------------------------------------------------------------------------------------------------
-
-
 SMALLER = ok({"status": "loaded", "instance_id": QWEN, "load_config": {"context_length": 8192}})
 ORDER = {"model": QWEN, "echo_load_config": True}
 
@@ -136,9 +133,6 @@ async def test_a_load_waits_until_memory_is_back(serve: Serve) -> None:
     assert steps.index(waits[-1]) < next(at for at, step in enumerate(steps) if step.startswith("loading"))
 
 
-# -- Ollama -------------------------------------------------------------------------------------------------------------
-
-
 def done(body: dict[str, Any]) -> Reply:
     return ok({"model": body["model"], "response": "", "done": True, "done_reason": "load"})
 
@@ -164,9 +158,6 @@ async def test_ollama_loads_with_an_empty_request_and_unloads_by_keeping_it_for_
     server = await serve(OLLAMA)
     await loader(server).unload("qwen2.5-coder:7b")
     assert server.posted[-1] == ("/api/generate", {"model": "qwen2.5-coder:7b", "keep_alive": 0, "stream": False})
-
-
-# -- llama.cpp's router -------------------------------------------------------------------------------------------------
 
 
 class Router:
@@ -236,9 +227,6 @@ async def test_a_router_loads_until_its_list_says_so_and_unloads(serve: Serve) -
     server = await serve(router.answers())
     await loader(server).unload("small")
     assert server.posted == [("/models/unload", {"model": "small"})]
-
-
-# -- what cannot be -----------------------------------------------------------------------------------------------------
 
 
 async def test_lm_studio_unloads_the_instance_and_a_model_that_vanished_is_told(serve: Serve) -> None:
