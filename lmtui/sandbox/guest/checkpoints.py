@@ -17,8 +17,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from .beneath import Refused, Root, is_protected
 from .protocol import Message
@@ -85,8 +85,7 @@ _FILES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """A file as a state has it: git's mode (`100644`, `100755`, `120000` for a link) and the hash of its content."""
 
     mode: str

@@ -8,8 +8,7 @@ import os
 import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from . import beneath, effects, linux
 from .beneath import Refused
@@ -24,8 +23,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _Stamp = tuple[int, int, int] | None
 
 
-@dataclass(frozen=True)
-class _Draft:
+class _Draft(NamedTuple):
     """A file written next to the place where it will be, or the name to which one that goes is moved first.
 
     `now` is what is expected in its place, None where it may be anything.
@@ -95,7 +93,7 @@ def _open_up(store: Store, folder: str) -> None:
         with suppress(OSError, Refused), store.root.opened(made, _FOLDER | os.O_NOFOLLOW) as (fd, real):
             mode = os.fstat(fd).st_mode
             if real == made and stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
-                Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(mode) | 0o700)
+                os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(mode) | 0o700)
 
 
 def _is_as_expected(store: Store, path: str, now: TreeEntry, going: set[str], since_ns: int = 0) -> bool:
