@@ -135,14 +135,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
     Where `LMTUI_REQUIRE_SANDBOX` is set, only the rights of root may be lacking.
     """
     for item in items:
-        is_start = item.path.parent.name in _OF_THE_WHOLE_PROGRAM and not item.get_closest_marker("quick")
-        if is_start or any(item.get_closest_marker(name) for name in _ONLY_IN_FULL):
+        marks = {mark.name for mark in item.iter_markers()}
+        is_start = item.path.parent.name in _OF_THE_WHOLE_PROGRAM and "quick" not in marks
+        if is_start or not marks.isdisjoint(_ONLY_IN_FULL):
             item.add_marker(pytest.mark.full)
     yield
     needed = ["root"] if os.environ.get("LMTUI_REQUIRE_SANDBOX") == "1" else list(_LACKING)
     for item in items:
-        for name in needed:
-            if item.get_closest_marker(name) is not None and (why := lacking(name)):
+        for name in {mark.name for mark in item.iter_markers()}.intersection(needed):
+            if why := lacking(name):
                 item.add_marker(pytest.mark.skip(reason=f"{name}: {why}"))
 
 
