@@ -35,8 +35,15 @@ _MAX_RESULT_LINES = 12
 
 
 def as_text(history: Sequence[events.Envelope]) -> str:
-    """Return the transcript as a person reads it in a terminal."""
-    return "\n".join(_lines(history))
+    """Return the transcript as a person reads it in a terminal, with the first lines of tool results."""
+    found = _blocks(history)
+    return "\n".join(_TEXT[kind].format(head=head, text=_shown(kind, text)) for kind, head, text in found)
+
+
+def _shown(kind: str, text: str) -> str:
+    lines = text.splitlines() if kind == "result" else [text]
+    more = [f"… {len(lines) - _MAX_RESULT_LINES} more lines"] if len(lines) > _MAX_RESULT_LINES else []
+    return "\n    ".join(lines[:_MAX_RESULT_LINES] + more)
 
 
 def as_json(history: Sequence[events.Envelope]) -> str:
@@ -50,7 +57,7 @@ def as_markdown(history: Sequence[events.Envelope]) -> str:
     for kind, head, text in _blocks(history):
         fence = _fence(text)
         values = {"head": head, "text": text, "fence": fence, "tool": _code(head), "title": _code(text)}
-        out.append(_MARKDOWN[kind].format(**values))
+        out.append(_MARKDOWN[kind].format(**values, safe=html.escape(text)))
     return "\n".join(out)
 
 
@@ -61,17 +68,24 @@ def as_html(history: Sequence[events.Envelope]) -> str:
     return _PAGE.format(title=title, css=_CSS, body="\n".join(blocks))
 
 
+_TEXT = {
+    "begin": "session {text}", "you": "\n{head}\n{text}", "lmtui": "\n{head}\n{text}",
+    "call": "● {head}  {text}", "result": "    {text}\n  {head}", "plan": "{text}", "note": "    {text}", "end": "\n{text}",
+}  # fmt: skip
 _MARKDOWN = {
-    "you": "## {head}\n\n{text}\n", "lmtui": "## {head}\n\n{text}\n", "call": "**{tool}** {title}\n",
-    "result": "{fence}\n{text}\n{fence}\n", "plan": "**plan**\n\n{fence}\n{text}\n{fence}\n", "note": "> {text}\n",
+    "begin": "{safe}\n", "you": "## {head}\n\n{text}\n", "lmtui": "## {head}\n\n{text}\n",
+    "call": "**{tool}** {title}\n", "result": "{fence}\n{text}\n{fence}\n",
+    "plan": "**plan**\n\n{fence}\n{text}\n{fence}\n", "note": "> {safe}\n", "end": "> {safe}\n",
 }  # fmt: skip
 _HTML = {
+    "begin": "<p>{text}</p>",
     "you": "<section class=user><h2>{head}</h2><pre>{text}</pre></section>",
     "lmtui": "<section><h2>{head}</h2><pre>{text}</pre></section>",
     "call": "<h3>{head} <code>{text}</code></h3>",
-    "result": "<details><summary>{head} result</summary><pre>{text}</pre></details>",
+    "result": "<details><summary>{head}</summary><pre>{text}</pre></details>",
     "plan": "<h3>plan</h3><pre>{text}</pre>",
     "note": "<p><em>{text}</em></p>",
+    "end": "<p><em>{text}</em></p>",
 }
 _PAGE = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>\n<style>{css}</style>\n"
@@ -80,21 +94,35 @@ _PAGE = (
 
 
 def _blocks(history: Sequence[events.Envelope]) -> Iterator[tuple[str, str, str]]:
-    """Yield what a page shows, each with its kind, its head and its text; nothing is escaped."""
+    """Yield what a transcript shows, each with its kind, its head and its text; nothing is escaped."""
+    asked: dict[str, events.ApprovalRequested] = {}
     for envelope in history:
+        time = f"{envelope.time.astimezone():%Y-%m-%d %H:%M}"
         match envelope.event:
+            case events.SessionOpened(workspace=workspace):
+                session = sanitize_line(envelope.session)
+                yield "begin", "", f"{session}  {sanitize_line(workspace)}  {time}"
             case events.MessageAdded(role=role, text=text) if text.strip():
-                yield _name(role), f"{_name(role)}  {envelope.time:%Y-%m-%d %H:%M}", sanitize(text)
+                yield _name(role), f"{_name(role)}  {time}", sanitize(text)
             case events.ToolCallStarted(tool=tool, title=title):
                 yield "call", sanitize_line(tool), sanitize_path(title)
-            case events.ToolCallFinished(result=result, ok=ok):
-                yield "result", "✓" if ok else "✗", sanitize(result)
+            case events.ToolCallFinished() as event:
+                words = f"{sanitize_line(event.summary)}, " if event.summary else ""
+                head = f"{'✓' if event.ok else '✗'} {words}{event.elapsed_ms} ms"
+                yield "result", head, sanitize(event.result)
             case PlanProposed(proposal=proposal):
                 yield "plan", "", "\n".join(proposal_lines(proposal))
             case PlanDecided() as event:
                 yield "note", "", plan_event_words(event)
-            case events.TurnEnded(error=error) if error:
-                yield "note", "", sanitize_line(error)
+            case events.ApprovalRequested() as event:
+                asked[event.approval_id] = event
+            case events.ApprovalResolved() as event:
+                part = chosen_words(asked[event.approval_id], event) if event.approval_id in asked else ""
+                yield "note", "", sanitize_line(answer_words(event, f"{part} by" if part else ""))
+            case events.Notice(level=level, text=text) if level is not events.Level.INFO:
+                yield "note", "", f"{level}: {sanitize_line(text)}"
+            case events.TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
+                yield "end", "", f"[{reason} in {elapsed_s:.1f} s] {sanitize_line(error)}".rstrip()
             case _:
                 pass
 
@@ -104,46 +132,6 @@ _CSS = (
     "pre{white-space:pre-wrap;overflow-wrap:anywhere}.user{background:#8881;padding:.1rem 1rem}"
     "h2{font-size:1rem}h3{font-size:.9rem}"
 )
-
-
-def _lines(history: Sequence[events.Envelope]) -> Iterator[str]:
-    asked: dict[str, events.ApprovalRequested] = {}
-    for envelope in history:
-        time = f"{envelope.time.astimezone():%H:%M}"
-        match envelope.event:
-            case events.SessionOpened(workspace=workspace):
-                date = f"{envelope.time.astimezone():%Y-%m-%d}"
-                yield f"session {sanitize_line(envelope.session)}  {sanitize_line(workspace)}  {date} {time}"
-            case events.MessageAdded(role=role, text=text) if text.strip():
-                yield f"\n{_name(role)}  {time}\n{sanitize(text)}"
-            case events.ToolCallStarted(tool=tool, title=title):
-                yield f"● {sanitize_line(tool)}  {sanitize_path(title)}"
-            case events.ToolCallFinished() as event:
-                yield from _result_lines(event)
-            case PlanProposed(proposal=proposal):
-                yield from proposal_lines(proposal)
-            case PlanDecided() as event:
-                yield f"    {plan_event_words(event)}"
-            case events.ApprovalRequested() as event:
-                asked[event.approval_id] = event
-            case events.ApprovalResolved() as event:
-                part = chosen_words(asked[event.approval_id], event) if event.approval_id in asked else ""
-                yield f"    {sanitize_line(answer_words(event, f'{part} by' if part else ''))}"
-            case events.Notice(level=level, text=text) if level is not events.Level.INFO:
-                yield f"{level}: {sanitize_line(text)}"
-            case events.TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
-                yield f"\n[{reason} in {elapsed_s:.1f} s]" + (f" {sanitize_line(error)}" if error else "")
-            case _:
-                pass
-
-
-def _result_lines(event: events.ToolCallFinished) -> Iterator[str]:
-    lines = sanitize(event.result).splitlines()
-    for line in lines[:_MAX_RESULT_LINES]:
-        yield f"    {line}"
-    more = f"{len(lines) - _MAX_RESULT_LINES} more lines, " if len(lines) > _MAX_RESULT_LINES else ""
-    summary = f"{sanitize_line(event.summary)}, " if event.summary else ""
-    yield f"  {'✓' if event.ok else '✗'} {more}{summary}{event.elapsed_ms} ms"
 
 
 def _name(role: Role) -> str:
