@@ -33,6 +33,7 @@ from hypothesis.internal.conjecture import providers
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.models.tokens import TokenCounts
+from lmtui.sandbox import backend
 from lmtui.sandbox.bubblewrap import find_bubblewrap
 from lmtui.sandbox.guest.confinement import OLDEST_ABI, landlock_abi
 from lmtui.sandbox.images import DEFAULT_IMAGE, connect, find_socket
@@ -42,6 +43,7 @@ settings.register_profile("full", deadline=None, max_examples=200)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 _NUMBERS = count()
+_copied = backend._copied
 _GIVES_MEMORY_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}  # what a test with a large text took
 _ROOT = Path(__file__).parents[1]
 _config: pytest.Config
@@ -155,6 +157,12 @@ def _own_home(
     own: Path = request.getfixturevalue("tmp_path") if has_folder else tmp_path_factory.getbasetemp() / f"{next(_NUMBERS)}"
     monkeypatch.setenv("LMTUI_HOME", str(own / "home"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+
+
+@pytest.fixture(autouse=True)
+def _one_copy_of_the_supervisor(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each home would have its own, which takes 10 ms in every test with a sandbox."""
+    monkeypatch.setattr(backend, "_copied", lambda guest, _: _copied(guest, tmp_path_factory.getbasetemp() / "guest"))
 
 
 @pytest.fixture(autouse=True)
