@@ -9,19 +9,21 @@ from pathlib import Path
 from lmtui.app.folder_rules import rules_in_force
 from lmtui.app.sandboxes import CurrentSandbox
 from lmtui.config import Config
+from lmtui.core.events import ModelChanged
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
-from lmtui.core.ports import TokenCounter, Toolbox
+from lmtui.core.ports import TokenCounter
 from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust, TrustItem, check_shown
+from lmtui.engine.session import EngineSession
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
 from lmtui.models.tokens import count_tokens
 from lmtui.registry import features, load
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store import rule_store
 from lmtui.tools.registry import ToolRegistry
-from lmtui.tools.tool import Told
+from lmtui.tools.tool import SessionToolbox, Told
 
 
 class CompositeTrust:
@@ -73,34 +75,46 @@ class WorkspaceFeatures:
             load(feature.service)(host, self.extensions) for feature in features() if feature.service
         ]
         self._workspace = host.workspace
+        self._toolboxes: dict[str, SessionToolbox] = {}  # of sessions that are being opened
         self.trust = CompositeTrust(*(trust for each in reversed(self._all) for trust in each.trust))
 
     def __iter__(self) -> Iterator[WorkspaceFeature]:
         return iter(self._all)
 
-    def equip(
-        self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox, *, is_apart: bool
-    ) -> SessionServices:
+    def equip(self, session_id: str, config: Config, sandbox: WorkspaceSandbox, *, is_apart: bool) -> SessionServices:
         """Return what a session gets; one that `is_apart` gets nothing that acts outside its sandbox."""
         services = Offers(session_id)
         if (guide := self.extensions.get(PromptSource)) is not None:
             services.add(PromptSource, guide)
-        session = SessionServices(session_id, config, own, own, services, is_apart=is_apart)
+        session = SessionServices(session_id, config, services, is_apart=is_apart)
         for each in self._all:
             if each.works_apart or not is_apart:
                 each.equip(session, sandbox)
         return session
 
+    def toolbox(self, session_id: str, own: ToolRegistry) -> SessionToolbox:
+        """Return the tools of a session."""
+        brought = [tools for each in self._all for tools in each.tools(own)]
+        return self._toolboxes.setdefault(session_id, SessionToolbox(own, brought))
+
+    def child_toolbox(self, own: ToolRegistry, kind: ChildKind) -> SessionToolbox:
+        """Return the tools of a sub-agent."""
+        brought = [tools for each in self._all for tools in each.tools(own, kind)]
+        return SessionToolbox(own, brought, is_begun=True)
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Let the tools and the features of a session that was opened listen to it."""
+        if (toolbox := self._toolboxes.pop(session.id, None)) is not None:
+            for envelope in session.history():
+                if isinstance(envelope.event, ModelChanged):  # the window; the conversation has not begun here
+                    toolbox.follow(envelope)
+            session.subscribe(toolbox.follow)
+        for each in self._all:
+            each.follow(session, is_ours=is_ours)
+
     def told(self) -> Mapping[str, Told]:
         """Return when the model learns of a tool, by its name, where a feature decides that."""
         return ChainMap(*({**each.told()} for each in self._all))
-
-    def child_toolbox(self, own: ToolRegistry, kind: ChildKind) -> Toolbox:
-        """Return the tools of a sub-agent."""
-        toolbox: Toolbox = own
-        for each in self._all:
-            toolbox = each.child_toolbox(toolbox, own, kind)
-        return toolbox
 
     def problems(self) -> tuple[str, ...]:
         """Return what of their files cannot be read, so that nobody can be asked about it.  Blocks."""

@@ -440,14 +440,14 @@ class Runtime:
         config, sandbox = own.config, own.sandbox
         policy = policy or Policy(is_attended=self.is_attended)
         own_tools = tools_of(config, self._workspace, {} if is_apart else self._features.told())
-        given = self._features.equip(session_id, config, own_tools, sandbox, is_apart=is_apart)
+        given = self._features.equip(session_id, config, sandbox, is_apart=is_apart)
         given.features.add(Interpreter, interpreter_of(config, sandbox))
         if not is_apart:
             asked.provider.cache = SessionPromptCache(self._models.caches, session_id)
         return SessionParts(
             id=session_id,
             provider=asked.provider,
-            toolbox=own_tools if is_apart else given.toolbox,
+            toolbox=own_tools if is_apart else self._features.toolbox(session_id, own_tools),
             team=team_of(
                 config,
                 self._workspace,
@@ -492,8 +492,7 @@ class Runtime:
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
         session.when_closed.append(partial(self._models.forget, session.id))
         session.subscribe(partial(keep_grants, self._workspace, session, lambda: self.sessions))
-        for each in self._features:
-            each.follow(session, is_ours=self._store.is_ours(session.id))
+        self._features.follow(session, is_ours=self._store.is_ours(session.id))
         for problem in (*kept_problems(self._workspace), *self._connection.problems()):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         session.prepare(is_eager=self.is_attended)

@@ -17,7 +17,7 @@ from lmtui.config import Config
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
-from lmtui.core.ports import KeptChanges, Policy, TokenCounter, Toolbox
+from lmtui.core.ports import KeptChanges, Policy, TokenCounter
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, ServerFound
 from lmtui.core.sessions import Extensions
@@ -31,7 +31,7 @@ from lmtui.features.attempt_values import Attempt, WorkspaceAttempts
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.index_file import INDEX_FILE, IndexFile
 from lmtui.tools.registry import ToolRegistry
-from lmtui.tools.tool import Told
+from lmtui.tools.tool import BroughtTools, Told
 
 
 class Workspace(Protocol):
@@ -186,7 +186,7 @@ class SkillFiles:
 
 @dataclass(slots=True)
 class SessionServices:
-    """What one session gets: `toolbox` begins with its `own` tools, and each feature may put its own around it.
+    """What one session gets.
 
     `config` are its settings, which for an attempt differ from those of the workspace; an attempt `is_apart`: only what acts in
     its sandbox alone is for it.
@@ -194,8 +194,6 @@ class SessionServices:
 
     session_id: str
     config: Config
-    own: ToolRegistry
-    toolbox: Toolbox
     features: Offers
     points: TurnPoints = field(default_factory=TurnPoints)
     is_apart: bool = False
@@ -228,10 +226,10 @@ class WorkspaceFeature:
         """Return when the model learns of its tools, by name, where that depends on the settings."""
         return {}
 
-    def child_toolbox(self, toolbox: Toolbox, own: ToolRegistry, kind: ChildKind) -> Toolbox:
-        """Return the tools of a sub-agent, those that it adds among them."""
+    def tools(self, own: ToolRegistry, kind: ChildKind | None = None) -> Sequence[BroughtTools]:
+        """Return what it brings next to our `own` tools to a session, or to a sub-agent of a `kind`."""
         del own, kind
-        return toolbox
+        return ()
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Listen to a session that was opened."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import posixpath
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache
@@ -16,9 +16,11 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field,
 from pydantic.config import JsonDict
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.messages import ToolSpec
+from lmtui.core.events import ROOT, Envelope, ModelChanged, TurnStarted
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.rules import Access, Verdict, escape_glob
-from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
 
 
@@ -276,3 +278,59 @@ def _slim(value: dict[str, Any], definitions: dict[str, Any]) -> dict[str, objec
     if "enum" in slim:
         slim.pop("description", None)
     return slim
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtTools:
+    """The tools that a feature brings to a conversation.
+
+    `offer` returns what the model learns of them (one with the name of a tool of ours replaces it); it gets the set of
+    tools and the size of the window (0: not known).  What is not `is_settled` is asked for each time.
+    `prepare` checks a call, like that of a toolbox; None for what it does not know.
+    """
+
+    offer: Callable[[ToolSet, int], tuple[ToolSpec, ...]]
+    prepare: Callable[[str, str], PreparedCall | None] = lambda *_: None
+    is_settled: bool = True
+
+
+class SessionToolbox:
+    """Our own tools and those that features bring; implements `core.ports.Toolbox`.
+
+    What the model learns of the latter stays once the conversation `is_begun`, since each change makes it read everything
+    again; they are asked again where room is made.
+    """
+
+    def __init__(self, own: Toolbox, brought: Sequence[BroughtTools], *, is_begun: bool = False) -> None:
+        self._own, self._brought, self._is_begun = own, brought, is_begun
+        self._window_tokens = 0
+        self._settled: dict[ToolSet, tuple[ToolSpec, ...]] = {}
+
+    def follow(self, envelope: Envelope) -> None:
+        """Take note of an event of the session."""
+        match envelope.event:
+            case ModelChanged(agent=agent, window_tokens=tokens) if agent == ROOT:
+                self._window_tokens = tokens
+            case TurnStarted():
+                self._is_begun = True
+            case Compacted():
+                self._settled.clear()
+            case _:
+                pass
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        own, settled = self._own.specs(tools, sees=sees), self._settled.get(tools)
+        if settled is None:
+            settled = self._offered(tools, is_settled=True)
+            if self._is_begun:
+                self._settled[tools] = settled
+        brought = {spec.name: spec for spec in (*settled, *self._offered(tools, is_settled=False))}
+        return (*(brought.pop(spec.name, spec) for spec in own), *brought.values())
+
+    def _offered(self, tools: ToolSet, *, is_settled: bool) -> tuple[ToolSpec, ...]:
+        asked = (each for each in self._brought if each.is_settled is is_settled)
+        return tuple(spec for each in asked for spec in each.offer(tools, self._window_tokens))
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        found = (each.prepare(name, arguments) for each in reversed(self._brought))
+        return next((call for call in found if call is not None), None) or self._own.prepare(name, arguments)

@@ -14,7 +14,7 @@ import pytest
 from lmtui.core.messages import ToolSet
 from lmtui.core.programs import GuardedLauncher
 from lmtui.features.mcp.server_pool import McpRoom
-from lmtui.features.mcp.toolbox import McpToolbox
+from lmtui.features.mcp.toolbox import McpTools
 from lmtui.features.mcp.values import ServerState
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
@@ -40,11 +40,8 @@ async def listed(workspace: Path, *, accepts: bool = False) -> tuple[str, bool]:
     is_asked = server.state is ServerState.CHANGED
     if accepts:
         room.accept(server.name)
-    registry = ToolRegistry()
-    toolbox = McpToolbox(registry, room, registry.has)
-    specs = [
-        (spec.name, spec.description, spec.parameters) for spec in toolbox.specs(ToolSet.FULL) if spec.name.startswith("mcp")
-    ]
+    offered = McpTools(room, ToolRegistry().has).offer(ToolSet.FULL, 0)
+    specs = [(spec.name, spec.description, spec.parameters) for spec in offered if spec.name.startswith("mcp")]
     shown = [(tool.name, tool.description) for tool in (*server.tools, *server.offered)]
     await room.close()
     await sandbox.close()

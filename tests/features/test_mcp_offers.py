@@ -24,12 +24,13 @@ from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.features.mcp.sdk import as_result
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES
-from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
+from lmtui.features.mcp.toolbox import AllPrompts, McpTools
 from lmtui.features.mcp.values import McpTool, ServerState
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
 from lmtui.paths import config_dir
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.tool import BroughtTools, SessionToolbox
 from tests.features.paper_server import PIXEL
 from tests.waiting import PATIENCE_S
 
@@ -146,8 +147,8 @@ async def test_resources_are_listed_and_read_by_one_tool_that_asks_as_any_call(s
     assert [image.media_type for image in drawn.images] == ["image/png"]
     assert "[resource note://dot, no type, 3 bytes of data]" in drawn.text
     assert (await read(room, "")).text.splitlines()[0] == "note://one  The first note"
-    registry = ToolRegistry()
-    toolbox = McpToolbox(registry, room, registry.has)
+    servers = McpTools(room, ToolRegistry().has)
+    toolbox = SessionToolbox(ToolRegistry(), [BroughtTools(servers.offer, servers.prepare)])
     for agent, window in (("root", 1_000_000), ("a1", 1_000)):
         changed = ModelChanged(agent=agent, model="m", url="", window_tokens=window)
         toolbox.follow(Envelope(1, datetime.now(UTC), "s", changed))  # a sub-agent's window is not the session's

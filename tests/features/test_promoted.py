@@ -13,10 +13,10 @@ from lmtui.core.events import Envelope, TurnStarted
 from lmtui.core.messages import ToolSet
 from lmtui.core.window import bytes_by_four
 from lmtui.features.skills.promoted import PromotedTools, check
-from lmtui.features.skills.shelf import SkillToolbox
+from lmtui.features.skills.shelf import SkillTools
 from lmtui.features.skills.values import PromotedTool
 from lmtui.tools.registry import ToolRegistry
-from lmtui.tools.tool import Told
+from lmtui.tools.tool import BroughtTools, SessionToolbox, Told
 from tests.sets import for_each
 
 GOOD = '''\
@@ -150,8 +150,7 @@ def test_one_whose_file_was_changed_is_not_called(workspace: Path, tmp_path: Pat
     file.write_text(json.dumps({**found, "source": "import os\ndef shorten(text: str) -> str: ...\n"}))
     with pytest.raises(ToolError, match="not what you said yes to"):
         _ = tools(workspace).named("skill__shorten")
-    box = SkillToolbox(ToolRegistry(), tools(workspace))
-    assert "skill__shorten" not in [spec.name for spec in box.specs()]
+    assert "skill__shorten" not in [spec.name for spec in SkillTools(ToolRegistry(), tools(workspace)).offer(ToolSet.FULL, 0)]
     file.write_text("{")
     assert not tools(workspace).all()
     file.rename(file.with_name("skill__other.json"))
@@ -159,17 +158,22 @@ def test_one_whose_file_was_changed_is_not_called(workspace: Path, tmp_path: Pat
     assert not tools(workspace).all()
 
 
+def toolbox(own: ToolRegistry, kept: PromotedTools) -> SessionToolbox:
+    found = SkillTools(own, kept)
+    return SessionToolbox(own, [BroughtTools(found.offer, found.prepare)])
+
+
 def test_the_models_list_stays_once_it_was_sent(workspace: Path) -> None:
     kept = tools(workspace)
     own = ToolRegistry(told={"skill": Told.ALWAYS})
-    box = SkillToolbox(own, kept)
+    box = toolbox(own, kept)
     assert "skill" in [spec.name for spec in box.specs()]
     box.follow(Envelope(1, datetime.now(UTC), "s", TurnStarted(turn_id="t")))
     before = box.specs()
     kept.keep(a_tool())
     assert box.specs() == before
     assert box.prepare("skill__shorten", '{"text": "x", "most": "3"}').arguments["text"] == "x"
-    fresh = SkillToolbox(own, kept)
+    fresh = toolbox(own, kept)
     assert [spec.name for spec in fresh.specs()][-1] == "skill__shorten"
     assert [spec.name for spec in fresh.specs(ToolSet.ALL)].count("skill") == 1
     for tools_set in (ToolSet.LEAN, ToolSet.LONG):

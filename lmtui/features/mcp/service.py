@@ -12,7 +12,6 @@ from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Level, Notice, TurnStarted
 from lmtui.core.offers import Offers
-from lmtui.core.ports import Toolbox
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sanitize import sanitize_line
@@ -23,12 +22,12 @@ from lmtui.features.mcp import server_trust
 from lmtui.features.mcp.mcp_config import read_servers
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.server_trust import Memory, ServersTrust, resting_state
-from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
+from lmtui.features.mcp.toolbox import AllPrompts, McpTools
 from lmtui.features.mcp.values import WAIT_S, McpServers, ServerState, changes_text, state_words
-from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
+from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
 from lmtui.sandbox.host_paths import check_workspace
-from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.tool import BroughtTools
 
 BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
 _FIRST_MEETING_S = 10.0
@@ -104,7 +103,6 @@ class McpService(WorkspaceFeature):
         self._is_on = host.config.mcp == "on"
         extensions.add(PromptFiles, AllPrompts(extensions.get(PromptFiles), self._room, is_on=self._is_on))
         self.trust = (ServersTrust(host.workspace, self._room.look_again),)
-        self._toolboxes: dict[str, McpToolbox] = {}
 
     async def prepare(self) -> None:
         """Start the servers, and wait for what a session cannot begin without.
@@ -118,23 +116,14 @@ class McpService(WorkspaceFeature):
         if not self.host.is_attended and self._room.is_unknown():
             await self._room.settle(_FIRST_MEETING_S)
 
-    def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
-        """Add the tools of servers."""
-        del sandbox
-        toolbox = McpToolbox(session.toolbox, self._room, session.own.has)
-        session.toolbox = self._toolboxes[session.session_id] = toolbox
-
-    def child_toolbox(self, toolbox: Toolbox, own: ToolRegistry, kind: ChildKind) -> Toolbox:
-        """Add the tools of servers to a sub-agent that works; one that explores changes nothing."""
-        return toolbox if kind is ChildKind.EXPLORE else McpToolbox(toolbox, self._room, own.has, is_begun=True)
+    def tools(self, own: ToolRegistry, kind: ChildKind | None = None) -> Sequence[BroughtTools]:
+        """Return the tools of servers; a sub-agent that explores gets none, as it changes nothing."""
+        found = McpTools(self._room, own.has)
+        return () if kind is ChildKind.EXPLORE else [BroughtTools(found.offer, found.prepare)]
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
-        """Let a session's tools know how far its conversation is; where nobody is there, say why it has no server."""
+        """Say why a session has no server, where nobody is there to see it."""
         del is_ours
-        toolbox = self._toolboxes.pop(session.id, None)
-        if toolbox is not None:
-            toolbox.begin_with(session.history())
-            _ = session.subscribe(toolbox.follow)
         if not self.host.is_attended:
             ServerNotes(self._room, session).follow()
 

@@ -1,8 +1,4 @@
-"""The tools of one session: our own, and those of servers behind them.  The model's list of them stays.
-
-The list is settled at the first request of a conversation, since each change of it makes the model read everything again; it is
-looked at again where room is made, as everything is read again then.
-"""
+"""The tools and prompts of servers in a session."""
 
 from __future__ import annotations
 
@@ -12,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import McpError, ToolError
-from lmtui.core.events import ROOT, Envelope, ModelChanged, TurnStarted
 from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.rules import MCP, Access
-from lmtui.core.ports import PreparedCall, Toolbox, ToolContext, ToolResult
+from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, TextPart, slash_call
 from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.features.call_arguments import BroughtCall, fitted, read_arguments
@@ -118,52 +112,20 @@ _SHARE = 0.05
 _ASSUMED_WINDOW_TOKENS = 32_768
 
 
-class McpToolbox:
-    """Implements `core.ports.Toolbox`.
+class McpTools:
+    """The tools of servers for one conversation.
 
     Args:
-        base: our own tools; none of a server's is in the place of one of them.
         room: the servers.
-        is_ours: tells whether a name is that of one of our own tools.
-        is_begun: the conversation has begun, so that the list is settled when it is first told.
+        is_ours: tells whether a name is that of one of our own tools, in the place of which none of a server's is.
     """
 
-    def __init__(self, base: Toolbox, room: McpRoom, is_ours: Callable[[str], bool], *, is_begun: bool = False) -> None:
-        self._base = base
+    def __init__(self, room: McpRoom, is_ours: Callable[[str], bool]) -> None:
         self._room = room
         self._is_ours = is_ours
-        self._window_tokens = 0
-        self._is_begun = is_begun
-        self._settled: dict[ToolSet, tuple[ToolSpec, ...]] = {}
 
-    def begin_with(self, past: Sequence[Envelope]) -> None:
-        """Take note of what was there before: the size of the window."""
-        events = (each.event for each in reversed(past))
-        changes = (event for event in events if isinstance(event, ModelChanged) and event.agent == ROOT)
-        last = next(changes, None)
-        self._window_tokens = last.window_tokens if last is not None else 0
-
-    def follow(self, envelope: Envelope) -> None:
-        """Take note of an event of the session."""
-        match envelope.event:
-            case ModelChanged(agent=agent, window_tokens=tokens) if agent == ROOT:
-                self._window_tokens = tokens
-            case TurnStarted():
-                self._is_begun = True
-            case Compacted():
-                self._settled.clear()
-            case _:
-                pass
-
-    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        own = self._settled.get(tools)
-        if own is None:
-            own = self._offer()
-            if self._is_begun:
-                self._settled[tools] = own
-        return (*self._base.specs(tools, sees=sees), *own)
-
-    def prepare(self, name: str, arguments: str) -> PreparedCall:
+    def prepare(self, name: str, arguments: str) -> PreparedCall | None:
+        """Check a call of one of them; None for other names."""
         wanted = name.strip()
         if wanted.lower() == SEARCH:
             return self._search(arguments)
@@ -171,16 +133,16 @@ class McpToolbox:
             return self._read(read_arguments(wanted, arguments))
         if wanted.lower().startswith(MCP):
             return self._call(wanted, read_arguments(wanted, arguments))
-        if not self._is_ours(wanted):
-            alone = [tool for tool in self._room.tools() if _folded(tool.own_name) == _folded(wanted)]
-            if len(alone) == 1:
-                return self._call(alone[0].name, read_arguments(wanted, arguments))
-        return self._base.prepare(name, arguments)
+        alone = [tool for tool in self._room.tools() if _folded(tool.own_name) == _folded(wanted)]
+        if len(alone) == 1 and not self._is_ours(wanted):
+            return self._call(alone[0].name, read_arguments(wanted, arguments))
+        return None
 
-    def _offer(self) -> tuple[ToolSpec, ...]:
+    def offer(self, tool_set: ToolSet, window_tokens: int) -> tuple[ToolSpec, ...]:
         """Return the tools with their schemas as far as they are worth their price, else one that finds them."""
+        del tool_set
         tools = self._room.tools()
-        share = int((self._window_tokens or _ASSUMED_WINDOW_TOKENS) * _SHARE)
+        share = int((window_tokens or _ASSUMED_WINDOW_TOKENS) * _SHARE)
         is_fitting = sum(tool.tokens for tool in tools) <= share
         told = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools) if is_fitting else ()
         is_all = is_fitting and not self._room.is_unknown()

@@ -26,7 +26,7 @@ from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.subagents import SessionAgentRunner
+from lmtui.core.subagents import ChildKind, SessionAgentRunner
 from lmtui.core.verification import Rung, WorkspaceChecks
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
@@ -43,7 +43,7 @@ from lmtui.features.pipeline.report import (
 )
 from lmtui.features.pipeline.runner import CommitTrace, PlanRunner, RunOptions, RunWatcher
 from lmtui.features.pipeline.task_list import criteria, open_questions, read_task_list
-from lmtui.features.pipeline.tools import PipelineToolbox
+from lmtui.features.pipeline.tools import offered
 from lmtui.features.pipeline.values import (
     PLANS_FOLDER,
     WORKING,
@@ -65,6 +65,8 @@ from lmtui.features.service import FeatureHost, SessionServices, TaskAttempts, W
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.session_logs import SessionStore, load
+from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.tool import BroughtTools
 
 WATCH_S = 10.0
 _OWN_ADDRESS = "<lmtui@localhost>"  # in the sandbox's gitconfig: that of the user is not read there
@@ -90,12 +92,16 @@ class PipelineService(WorkspaceFeature):
         self._told: set[str] = set()
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
-        """Add the tool that steers it.  Blocks (a small query)."""
+        """Add it for its tool.  Blocks (a small query)."""
         del sandbox
         with contextlib.suppress(JobsError):  # it is said where the queue is used
             self.known = self.known or self._file.peek()
         session.features.add(WorkspacePipeline, self)
-        session.toolbox = PipelineToolbox(session.toolbox, self, self.host.workspace)
+
+    def tools(self, own: ToolRegistry, kind: ChildKind | None = None) -> Sequence[BroughtTools]:
+        """Return the tool that steers it, which sub-agents do not get."""
+        del own
+        return [offered(self, self.host.workspace)] if kind is None else ()
 
     @property
     def is_running(self) -> bool:

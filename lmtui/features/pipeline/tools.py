@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 from lmtui.core.errors import JobsError, SandboxError, ToolError, UsageError
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.permissions.rules import Access, Verdict
-from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
+from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline import values as pipeline
 from lmtui.features.pipeline.planner import is_check
@@ -30,7 +30,7 @@ from lmtui.features.pipeline.values import (
     WorkspacePipeline,
 )
 from lmtui.plain_files import list_plain
-from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, argument
+from lmtui.tools.tool import Arguments, BroughtTools, OtherTool, Told, Tool, argument
 
 _MAX_BYTES, _MOST_LINES, _MOST_CHARS, _MOST_CHECKPOINT_CHARS = 262_144, 40, 300, 4_000
 _ADD = '{"action": "add", "title": TITLE, "files": [FILE], "checks": [COMMAND], "after": [NUMBER]}'
@@ -224,22 +224,22 @@ PIPELINE = Tool(
 )
 
 
-class PipelineToolbox:
-    """Implements `core.ports.Toolbox` over another: once there are plans, the model is offered the tool."""
+def offered(plans: WorkspacePipeline, workspace: Path) -> BroughtTools:
+    """Return the tool for a conversation: the model learns of it once there are plans.  Its `offer` blocks until then."""
+    is_told = False
 
-    def __init__(self, base: Toolbox, plans: WorkspacePipeline, workspace: Path) -> None:
-        self._base, self._plans, self._workspace, self._is_told = base, plans, workspace, False
-        self.prepare: Callable[[str, str], PreparedCall] = base.prepare
-
-    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools.  Blocks (a small folder) until a plan exists."""
-        self._is_told = (
-            self._is_told
-            or bool(self._plans.known)
+    def offer(tool_set: ToolSet, window_tokens: int) -> tuple[ToolSpec, ...]:
+        nonlocal is_told
+        del window_tokens
+        is_told = (
+            is_told
+            or bool(plans.known)
             or any(
                 kind == "file" and name.lower().endswith(".md") and name.lower() != "readme.md"
-                for name, kind in list_plain(self._workspace, PLANS_FOLDER)
+                for name, kind in list_plain(workspace, PLANS_FOLDER)
             )
         )
-        is_told = tools is ToolSet.ALL or (self._is_told and tools in (ToolSet.FULL, ToolSet.LEAN))
-        return (*self._base.specs(tools, sees=sees), *((PIPELINE.spec(),) if is_told else ()))
+        is_in = tool_set is ToolSet.ALL or (is_told and tool_set in (ToolSet.FULL, ToolSet.LEAN))
+        return (PIPELINE.spec(),) if is_in else ()
+
+    return BroughtTools(offer, is_settled=False)

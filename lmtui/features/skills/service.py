@@ -17,9 +17,8 @@ from lmtui.core.offers import Offers
 from lmtui.core.ports import TokenCounter
 from lmtui.core.prompt_parts import SKILLS, PartSource, PromptParts, PromptSource
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.subagents import AgentDefinition, AgentDefinitions, FileState
+from lmtui.core.subagents import AgentDefinition, AgentDefinitions, ChildKind, FileState
 from lmtui.core.trust import TrustItem
-from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
 from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, WorkspaceFeature
 from lmtui.features.skills.promoted import PromotedTools
@@ -29,7 +28,7 @@ from lmtui.features.skills.shelf import (
     MOST_TOLD_TOKENS,
     SKILL,
     SkillShelf,
-    SkillToolbox,
+    SkillTools,
     list_text,
     remind_of_skills,
 )
@@ -39,7 +38,7 @@ from lmtui.paths import config_dir
 from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
-from lmtui.tools.tool import Told
+from lmtui.tools.tool import BroughtTools, Told
 
 _AGENT_FORM = "It begins with ---, name: and description: lines, and --- again; its instructions follow."
 _HELD_BACK = ((FileState.WAITING, WARNING, TRUST_HINT), (FileState.REFUSED, NONE, ""))
@@ -75,30 +74,26 @@ class SkillsService(WorkspaceFeature):
         told_agents = self._agents if host.config.has_sub_agents else None
         guide = SkillsGuide(extensions.get(PromptSource), self._shelf.told, told_agents)
         extensions.add(PromptSource, guide)
-        self._toolboxes: dict[str, SkillToolbox] = {}
 
     async def prepare(self) -> None:
         """Read the promoted tools."""
         _ = await asyncio.to_thread(self._shelf.promoted)
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
-        """Add the skills, the promoted tools, and the sub-agents by their names."""
+        """Add the skills and what keeps functions as tools."""
         del sandbox
         session.features.add(Skills, self._shelf)
         session.points.before_request.append(remind_of_skills)
         session.features.add(PromotedTools, self._shelf.tools)
-        toolbox = SkillToolbox(session.toolbox, self._shelf.tools, lambda: self._agents.has_any)
-        session.toolbox = self._toolboxes[session.session_id] = toolbox
+
+    def tools(self, own: ToolRegistry, kind: ChildKind | None = None) -> Sequence[BroughtTools]:
+        """Return the promoted tools, which sub-agents do not get."""
+        found = SkillTools(own, self._shelf.tools, lambda: self._agents.has_any)
+        return [BroughtTools(found.offer, found.prepare)] if kind is None else ()
 
     def told(self) -> Mapping[str, Told]:
         """Return when the model learns of its tools: who has none still finds the list by it."""
         return {SKILL: Told.ALWAYS}
-
-    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
-        """Let its tools know how far its conversation is."""
-        del is_ours
-        if (toolbox := self._toolboxes.pop(session.id, None)) is not None:
-            _ = session.subscribe(toolbox.follow)
 
     def trusted_folders(self) -> Mapping[str, Sequence[str]]:
         """Return the folders whose skills or sub-agents may be used."""

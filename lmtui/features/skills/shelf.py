@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.events import Envelope, TurnStarted
 from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.decide import PROMOTED
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
 from lmtui.core.prompt_parts import without_tags
@@ -49,54 +47,36 @@ _AGENT = {"type": "string", "description": "a sub-agent of the list"}
 _MOST_TOLD_TOKENS = 1_000
 
 
-class SkillToolbox:
-    """Implements `core.ports.Toolbox` over another; in a small set of tools nothing of skills is told.
+class SkillTools:
+    """The promoted tools for one conversation; in a small set of tools nothing of skills is told.
 
-    While there `are_agents`, `delegate` has an argument more.
+    While there `are_agents`, `delegate` of our `own` tools has an argument more.
     """
 
-    def __init__(self, base: Toolbox, tools: PromotedTools, are_agents: Callable[[], bool] = bool) -> None:
-        self._base, self._tools, self._are_agents = base, tools, are_agents
-        self._is_begun = False
-        self._settled: tuple[ToolSpec, ...] | None = None
+    def __init__(self, own: Toolbox, tools: PromotedTools, are_agents: Callable[[], bool] = bool) -> None:
+        self._own, self._tools, self._are_agents = own, tools, are_agents
 
-    def follow(self, envelope: Envelope) -> None:
-        """Take note of an event of the session."""
-        match envelope.event:
-            case TurnStarted():
-                self._is_begun = True
-            case Compacted():
-                self._settled = None
-            case _:
-                pass
-
-    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        base = self._base.specs(tools, sees=sees)
-        if tools not in (ToolSet.FULL, ToolSet.ALL):
-            return base
-        if self._are_agents():
-            base = tuple(_with_agent(spec) if spec.name == "delegate" else spec for spec in base)
-        told = self._settled if self._settled is not None else self._promoted()
-        if self._is_begun:
-            self._settled = told
-        return (*base, *told)
-
-    def prepare(self, name: str, arguments: str) -> PreparedCall:
-        wanted = name.strip().lower().replace("-", "_")
-        if not wanted.startswith(PROMOTED):
-            return self._base.prepare(name, arguments)
-        tool = self._tools.named(wanted)
-        return promoted.prepare(tool, read_arguments(tool.name, arguments))
-
-    def _promoted(self) -> tuple[ToolSpec, ...]:
+    def offer(self, tool_set: ToolSet, window_tokens: int) -> tuple[ToolSpec, ...]:
         """Return the promoted tools as far as there is room; the others are called all the same."""
-        told: list[ToolSpec] = []
+        del window_tokens
+        if tool_set not in (ToolSet.FULL, ToolSet.ALL):
+            return ()
+        own = self._own.specs(tool_set) if self._are_agents() else ()
+        told = [_with_agent(spec) for spec in own if spec.name == "delegate"]
         room = _MOST_TOLD_TOKENS
         for tool in self._tools.all():
             room -= tool.tokens if not tool.problem else 0
             if not tool.problem and room >= 0:
                 told.append(ToolSpec(tool.name, tool.description, tool.parameters))
         return tuple(told)
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall | None:
+        """Check a call of one of them; None for other names."""
+        wanted = name.strip().lower().replace("-", "_")
+        if not wanted.startswith(PROMOTED):
+            return None
+        tool = self._tools.named(wanted)
+        return promoted.prepare(tool, read_arguments(tool.name, arguments))
 
 
 def _with_agent(spec: ToolSpec) -> ToolSpec:

@@ -57,7 +57,7 @@ async def test_a_profile_is_chosen_by_its_name(make: Make, verify: str) -> None:
 
 async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_settings_do_again(make: Make) -> None:
     checks = make(verify="off", check_profiles=PROFILES)
-    session = SessionServices("s", checks.host.config, cast("Any", None), cast("Any", None), Offers())
+    session = SessionServices("s", checks.host.config, Offers())
     checks.equip(session, cast("Any", None))
     ladder = cast("Any", session.points.turn_end[0]).__self__.ladder
     assert not ladder.is_on
