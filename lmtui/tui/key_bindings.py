@@ -9,28 +9,38 @@ from textual.binding import Binding, BindingType
 from lmtui.commands.basic_commands import BASIC
 from lmtui.commands.command import Command, CommandTable, Scope, key_name
 
+
+def commands_in(scope: str, *rows: tuple[str, ...], runs: str = "", is_first: bool = False) -> tuple[Command, ...]:
+    """Return the commands of a place: of each its id, title, help, keys with blanks between, hint and action.
+
+    What is empty at the end of a row may be left out.  `runs` is the action of the rows that name none, made from their `id`
+    and its last part, the `step`.
+    """
+    found: list[Command] = []
+    for command_id, title, text, *rest in rows:
+        keys, hint, action = (*rest, "", "", "")[:3]
+        action = action or runs.format(id=command_id, step=command_id.partition(".")[2])
+        found.append(Command(command_id, scope, title, text, tuple(keys.split()), hint, is_first=is_first, runs=action))
+    return tuple(found)
+
+
 PROMPT: tuple[Command, ...] = (
-    Command("prompt.send", Scope.PROMPT, "Send", "Send the message, or queue it until the current turn ends.", ("enter",),
-        "send"),
-    Command("prompt.newline", Scope.PROMPT, "New line", "Insert a new line.", ("ctrl+j", "shift+enter", "alt+enter"),
-        "new line"),
-    Command("prompt.complete", Scope.PROMPT, "Complete", "Accept the selected completion.", ("tab",)),
-    Command("prompt.steer", Scope.PROMPT, "Steer", "Send before the agent's next step instead of after its turn.", ("ctrl+s",),
-        "steer"),
-    Command("prompt.search", Scope.PROMPT, "Search history", "Search earlier messages for what you typed.", ("ctrl+r",),
-        "history"),
-    Command("prompt.undo", Scope.PROMPT, "Undo typing", "Undo the last edit.", ("ctrl+underscore",), runs="undo"),
-    Command("prompt.redo", Scope.PROMPT, "Redo typing", "Redo the last undone edit.", ("ctrl+y",), runs="redo"),
-    Command("prompt.take_back", Scope.WORKBENCH, "Edit queued message", "Move the last queued message back into the prompt.",
-        ("alt+up",), "take back", is_first=True),
-    Command("prompt.drop", Scope.WORKBENCH, "Drop queued message", "Delete the last queued message.", ("alt+x",), "drop",
-        is_first=True),
-    Command("prompt.unfold", Scope.WORKBENCH, "Unfold paste", "Replace a folded paste with its text.", ("alt+v",), "unfold",
-        is_first=True),
-    Command("prompt.image", Scope.WORKBENCH, "Paste image", "Paste the image from the clipboard into the prompt.", ("alt+i",),
-        "image", is_first=True),
-    Command("prompt.editor", Scope.WORKBENCH, "Open editor", "Edit the prompt in your editor (VISUAL or EDITOR).", ("ctrl+g",),
-        "editor", is_first=True),
+    *commands_in(Scope.PROMPT,
+        ("prompt.send", "Send", "Send the message, or queue it until the current turn ends.", "enter", "send"),
+        ("prompt.newline", "New line", "Insert a new line.", "ctrl+j shift+enter alt+enter", "new line"),
+        ("prompt.complete", "Complete", "Accept the selected completion.", "tab"),
+        ("prompt.steer", "Steer", "Send before the agent's next step instead of after its turn.", "ctrl+s", "steer"),
+        ("prompt.search", "Search history", "Search earlier messages for what you typed.", "ctrl+r", "history"),
+        ("prompt.undo", "Undo typing", "Undo the last edit.", "ctrl+underscore", "", "undo"),
+        ("prompt.redo", "Redo typing", "Redo the last undone edit.", "ctrl+y", "", "redo")),
+    *commands_in(Scope.WORKBENCH,
+        ("prompt.take_back", "Edit queued message", "Move the last queued message back into the prompt.", "alt+up",
+            "take back"),
+        ("prompt.drop", "Drop queued message", "Delete the last queued message.", "alt+x", "drop"),
+        ("prompt.unfold", "Unfold paste", "Replace a folded paste with its text.", "alt+v", "unfold"),
+        ("prompt.image", "Paste image", "Paste the image from the clipboard into the prompt.", "alt+i", "image"),
+        ("prompt.editor", "Open editor", "Edit the prompt in your editor (VISUAL or EDITOR).", "ctrl+g",
+            "editor"), is_first=True),
     Command("plan.toggle", Scope.PROMPT, "Toggle plan mode", "Switch plan mode on or off, from the next tool call.",
         ("shift+tab",), "plan mode", runs="screen.run_command('plan.toggle')"),
 )  # fmt: skip
