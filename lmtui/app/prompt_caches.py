@@ -104,38 +104,38 @@ class SessionPromptCache:
         if record is None:
             return {}
         try:
-            slot = await self._restore(record, provider, request)
+            slot, why = await self._restore(record, provider, request)
         except ProviderError as error:
-            self._say(f"The saved prompt cache could not be restored ({sanitize_line(str(error))}). The prompt is read again.")
-            await self._drop(record)
-            return {}
+            slot, why = None, f"could not be restored ({sanitize_line(str(error))})"
+        if why:
+            self._say(f"The saved prompt cache {why}. The prompt is read again.")
+            with contextlib.suppress(OSError):
+                unused = replace(record, session="")
+                await asyncio.to_thread(self._caches.records.put, unused, self._caches.budget_bytes)
         return {} if slot is None else {"id_slot": slot}
 
-    async def _restore(self, record: PromptCacheRecord, provider: OpenAICompatible, request: ModelRequest) -> int | None:
-        """Return the slot that holds the conversation now, None where none was filled."""
+    async def _restore(
+        self, record: PromptCacheRecord, provider: OpenAICompatible, request: ModelRequest
+    ) -> tuple[int | None, str]:
+        """Return the slot that holds the conversation now, None where none was filled, and why the file is of no use."""
         files = provider.slot_files(request.model)
         fingerprint = await files.fingerprint()
         if fingerprint and fingerprint != record.fingerprint:
-            self._say("The saved prompt cache is of another model, template, window or server build. The prompt is read again.")
-            return None
+            return None, "is of another model, template, window or server build"
         if provider.prefix_digest(request, record.parts)[0] != record.prefix:
-            self._say("The saved prompt cache is of another beginning of this conversation. The prompt is read again.")
-            await self._drop(record)
-            return None
+            return None, "is of another beginning of this conversation"
         slots = await files.slots()
         if slots is not None and any(abs(each.tokens - record.tokens) <= 1 for each in slots):
-            return None  # the server still has it
+            return None, ""  # the server still has it
         idle = sorted((each.tokens, each.id) for each in slots or () if not each.is_busy)
         if not idle and (slots is not None or provider.slots.count != 1):
-            return None
+            return None, ""
         slot = idle[0][1] if idle else 0
         restored = await files.restore(slot, record.name, limit_s(record.size_bytes))
         if restored != record.tokens:
-            self._say(f"The saved prompt cache was not restored: the server took {restored:,} of {record.tokens:,} tokens.")
-            await self._drop(record)
-            return None
+            return None, f"was not restored: the server took {restored:,} of {record.tokens:,} tokens"
         self._saved_tokens = restored
-        return slot
+        return slot, ""
 
     def answered(self, provider: OpenAICompatible, request: ModelRequest, completion: Completion) -> None:
         """Take note of an answer: what its slot holds now is saved when nothing was asked for a while."""
@@ -201,10 +201,6 @@ class SessionPromptCache:
             self._say(_TOO_SMALL)
         elif is_ours:
             self._saved_tokens, self._is_asleep = newest.tokens, True
-
-    async def _drop(self, record: PromptCacheRecord) -> None:
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(self._caches.records.put, replace(record, session=""), self._caches.budget_bytes)
 
     def _say(self, text: str) -> None:
         """Tell something, once in a session."""

@@ -37,11 +37,6 @@ class Mention:
         found = _RESOURCE.fullmatch(self.path)
         return (found["server"], found["uri"]) if found else None
 
-    @property
-    def looks_meant(self) -> bool:
-        """Tell whether it can hardly be anything but a path (`@name` may be a person or a decorator)."""
-        return "/" in self.path or bool(self.first)
-
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
     """Return what a text mentions, each once, in its order."""

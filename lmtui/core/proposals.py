@@ -209,14 +209,10 @@ def _read_step(given: object, number: int, numbers: Mapping[str, int]) -> PlanSt
         _NUMBER.sub("", text_of(first_of(given, _TEXT))),
         depends_on=tuple(dict.fromkeys(numbers[_key(each)] for each in wanted)),
         verification=text_of(first_of(given, _CHECK)),
-        risk=_level(first_of(given, ("risk", "risk_level"))),
+        risk=_LEVELS.get(str(first_of(given, ("risk", "risk_level")) or "low").strip().lower()[:1], "medium"),
         files=texts_of(first_of(given, _FILES)),
         commands=texts_of(first_of(given, _COMMANDS)),
     )
-
-
-def _level(given: object) -> str:
-    return _LEVELS.get(str(given or "low").strip().lower()[:1], "medium")
 
 
 HELP = """\

@@ -375,10 +375,6 @@ class ModelAccess:
     override: ModelOverride | None = None
     loader: ModelLoader | None = None
 
-    def for_subagent(self) -> ModelAccess:
-        """Return the same model for another agent."""
-        return replace(self, known=self.known.another(), window=self.window.another(), has_spare_slot=bool)
-
     def apply(self, event: Event, model: str) -> None:
         """Take up an event of the agent, whose model so far is `model`."""
         match event:

@@ -372,7 +372,7 @@ class Conversation:
             self._send_anew("the instructions were read")
 
     def _write_prompt(self) -> None:
-        self.entries.use_first(Entry(self.prompt.write()))
+        self.entries.held[0] = Entry(self.prompt.write())
 
     def request(
         self,

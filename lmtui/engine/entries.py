@@ -277,10 +277,6 @@ class Entries(PackedList[Entry]):
         if entry.message.images:
             self.last_picture = place
 
-    def use_first(self, entry: Entry) -> None:
-        """Put another one in the place of the first."""
-        self.held[0] = entry
-
     def cut(self, length: int, kept_from: int) -> None:
         """Forget all behind the first so many; those from a place on are sent again, so they are held at hand."""
         for place in [place for place in self.packed if place >= kept_from]:

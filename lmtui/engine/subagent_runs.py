@@ -298,11 +298,12 @@ class Team:
             limits=self.parts.limits,
             features=parent.services.features.only(Web),
         )
+        access = parent.model
         agent = Agent(
             state,
             services,
             Conversation(agent_id, lambda _: prompt, parent.conversation.picture),
-            parent.model.for_subagent(),
+            replace(access, known=access.known.another(), window=access.window.another(), has_spare_slot=bool),
             turn=TurnState(parent.turn.id),
         )
         self.agents[agent_id] = agent
@@ -382,7 +383,9 @@ class SubAgents:
             if definition is not None:
                 await self._take_up(agent, definition)
             await team.run_agent(agent_id, work(agent, turn_result, partial(_tell, agent, text)))
-            result = await self._checked(brief, agent, agent.turn.report or _report_of(turn_result))
+            status = _STATUS_OF.get(turn_result.reason, ReportStatus.ERROR)
+            last_words = Report(status, turn_result.text, error=turn_result.error)
+            result = await self._checked(brief, agent, agent.turn.report or last_words)
         finally:
             del team.agents[agent_id]
             parent.turn.files.update(agent.turn.files)
@@ -457,11 +460,6 @@ class SubAgents:
 
 async def _tell(agent: Agent, text: str) -> None:
     agent.emit(MessageAdded(agent=agent.id, role=Role.USER, text=text, turn_id=agent.turn.id))
-
-
-def _report_of(turn_result: TurnResult) -> Report:
-    """Return the report of an agent that ended without one: its last words, judged by how it ended."""
-    return Report(_STATUS_OF.get(turn_result.reason, ReportStatus.ERROR), turn_result.text, error=turn_result.error)
 
 
 def _outcome(result: ChildResult, turn_result: TurnResult) -> str:

@@ -166,7 +166,7 @@ async def _attach(agent: Agent, mention: Mention, attached: _Attached) -> None:
         else:
             await _attach_file(agent, path, mention, attached)
     except SandboxError as error:
-        if mention.looks_meant:
+        if "/" in mention.path or mention.first:  # else it may be a person or a decorator
             attached.notes.append(f"@{name} was not sent: {error}")
 
 

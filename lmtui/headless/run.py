@@ -52,19 +52,15 @@ def approve_open(session: Session, *, allows_named: bool, err: TextIO) -> bool:
     asked = session.plans.open
     if asked is None:
         return False
-    for line in proposal_lines(asked.proposal):
-        say(line, file=err)
     grants = session.plans.grants(asked.proposal)
-    for line in grant_lines(grants) if allows_named else ():
-        say(line, file=err)
+    say("\n".join([*proposal_lines(asked.proposal), *(grant_lines(grants) if allows_named else ())]), file=err)
     session.plans.approve(asked.proposal_id, rules=grants.rules if allows_named else (), by="flag")
     return True
 
 
 def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:
     """Print the plan that waits for a person and how to answer it, and return the exit code."""
-    for line in proposal_lines(asked.proposal):
-        say(line, file=out)
+    say("\n".join(proposal_lines(asked.proposal)), file=out)
     say(f"lmtui: the plan waits for your word: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
     return EXIT_NEEDS_APPROVAL
 

@@ -73,7 +73,7 @@ class EventPrinter:
                 times = f", attempt {retry.attempt} of {retry.attempts}" if retry.attempt else ""
                 began = " What was said of this answer does not count." if self._streamed else ""
                 self._forget_stream()
-                again = f". Again in {_seconds(retry.wait_s)}" if retry.wait_s else ""
+                again = f". Again in {pluralize(max(1, round(retry.wait_s)), 'second')}" if retry.wait_s else ""
                 yield f"{sanitize_line(retry.reason)}{again}{times}.{began}"
             case events.TurnEnded() as end:
                 yield from self._rest()
@@ -254,10 +254,6 @@ def _first_lines(text: str, most: int) -> Iterator[str]:
     yield from lines[:most]
     if len(lines) > most:
         yield f"and {pluralize(len(lines) - most, 'more line')}"
-
-
-def _seconds(seconds: float) -> str:
-    return "1 second" if seconds == 1 else f"{seconds:g} seconds"
 
 
 MAX_HISTORY = 1000

@@ -80,7 +80,7 @@ async def what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
 async def an_instruction_is_kept_as_it_was_shown_or_in_other_words_as_a_line_and_has_one_scope(driver: Driver) -> None:
     await show(driver, "down", "down", "down", "s")
     assert driver.told == ["An instruction is for this folder."]
-    await driver.press("enter", to="Reading")
+    await driver.press("y", to="Reading")
     assert "+- Add a changelog line" in driver.text()
     await driver.press("escape", to="MemoryList")
     await driver.press("y")
@@ -104,7 +104,7 @@ async def all_that_is_listed_is_decided_after_a_question_but_skills_and_files_on
     assert "1 proposal?" in driver.text()
     await driver.press("n", to="MemoryList")
     assert not memory_of(driver).done
-    await driver.press("escape", key, to="Confirm")
+    await driver.press("escape", "end", key, to="Confirm")
     assert f"{len(ids)} proposals?" in driver.text()
     await driver.press("y")
     await driver.until(lambda: f"{4 - len(ids)} proposed" in driver.text())

@@ -42,11 +42,6 @@ class BatchOptions:
     budget: SessionBudget = NO_BUDGET
     total: SessionBudget = NO_BUDGET
 
-    @property
-    def task_budget(self) -> SessionBudget:
-        """Return the budget of a task, which always has a time limit."""
-        return replace(self.budget, seconds=self.budget.seconds or TASK_S)
-
 
 class BatchRunner:
     """Runs one batch.
@@ -130,7 +125,8 @@ class BatchRunner:
         """Try a task until it succeeds, and return the best result with its patch."""
         self.progress.running[task.id] = task.title, time.time()
         best, patch = TaskResult(task.id, "failed", task.title, tries=0), b""
-        budget, spent, tokens, began_s = self._options.task_budget, NO_BUDGET, 0, time.monotonic()
+        budget = replace(self._options.budget, seconds=self._options.budget.seconds or TASK_S)
+        spent, tokens, began_s = NO_BUDGET, 0, time.monotonic()
         try:
             for number in range(self._options.tries):
                 attempts = self._host.new_attempts(_left(budget, spent))

@@ -12,12 +12,12 @@ import logging
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from lmtui.core.errors import McpError
 from lmtui.features.folder_consent import replace_file
@@ -34,12 +34,22 @@ _CALLBACK = "/callback"
 Visit = Callable[[str], Awaitable[None]]
 
 
-class _StoredLogin(BaseModel):
-    """What is kept of one server: its tokens, what it registered lmtui as, and the port of the way back."""
+def _valid(value: object, read: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return read(value)
+    except ValidationError:
+        return None
 
-    tokens: OAuthToken | None = None
-    client: OAuthClientInformationFull | None = None
-    port: int | None = None
+
+_Valid = WrapValidator(_valid)
+
+
+class _StoredLogin(BaseModel):
+    """What is kept of one server: its tokens, what it registered lmtui as, and the port of the way back; None if invalid."""
+
+    tokens: Annotated[OAuthToken | None, _Valid] = None
+    client: Annotated[OAuthClientInformationFull | None, _Valid] = None
+    port: Annotated[int | None, _Valid] = None
 
 
 class TokenStore:
@@ -86,7 +96,7 @@ class TokenStore:
     async def _read(self) -> _StoredLogin:
         try:
             return _StoredLogin.model_validate_json(await asyncio.to_thread(self._read_text) or "{}")
-        except ValidationError:
+        except ValidationError:  # not JSON
             return _StoredLogin()
 
     async def _write(self, **changes: object) -> None:

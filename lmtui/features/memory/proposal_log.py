@@ -216,6 +216,8 @@ class ProposalLog:
             except BlockingIOError:
                 yield False
                 return
+            except OSError as error:
+                raise _unwritable(self._folder, error) from error
             yield True
 
     @contextlib.contextmanager
@@ -230,8 +232,7 @@ class ProposalLog:
                 text = "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
                 file.write((b"\n" if data and not data.endswith(b"\n") else b"") + text.encode("utf-8", "backslashreplace"))
         except OSError as error:
-            hint = "Check permissions and free disk space."
-            raise UsageError(f"could not write the memory inbox in {self._folder}: {error.strerror}", hint) from error
+            raise _unwritable(self._folder, error) from error
 
 
 def _parsed(data: bytes) -> ProposalState:
@@ -240,3 +241,8 @@ def _parsed(data: bytes) -> ProposalState:
         with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError, ValidationError):
             state.take(json.loads(line))
     return state
+
+
+def _unwritable(folder: Path, error: OSError) -> UsageError:
+    hint = "Check permissions and free disk space."
+    return UsageError(f"could not write the memory inbox in {folder}: {error.strerror}", hint)

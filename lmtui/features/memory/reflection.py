@@ -151,7 +151,6 @@ class Quotes:
 
     def __init__(self, parts: Sequence[TranscriptPart]) -> None:
         self._parts = [(f" {note_key(part.text)} ", part) for part in parts if part.origin]
-        self._urls = {url for part in parts if part.origin == YOU for url in _URL.findall(part.text)}
 
     def find(self, quote: str) -> Evidence | None:
         """Return who said it, the user before all others; None where nobody did, or it has too few words."""
@@ -165,10 +164,6 @@ class Quotes:
         is_pasted = part.origin == YOU and len(part.text) > _MOST_TYPED_CHARS
         return Evidence(sanitize_line(quote)[:MAX_NOTE_CHARS], TOOL if is_pasted else part.origin, part.turn)
 
-    def has_urls_of(self, text: str) -> bool:
-        """Tell whether the user wrote every address that is in a text."""
-        return set(_URL.findall(text)) <= self._urls
-
 
 def read_answer(answer: str, parts: Sequence[TranscriptPart], session: str, date: str) -> list[MemoryProposal] | None:
     """Return what a model proposes and can show, None where its answer is not the wanted JSON."""
@@ -176,8 +171,8 @@ def read_answer(answer: str, parts: Sequence[TranscriptPart], session: str, date
     given = next((each for each in objects_in(answer, '"') if isinstance(each, dict) and set(kinds) & set(each)), None)
     if given is None:
         return None
-    quotes = Quotes(parts)
-    found: list[MemoryProposal] = []
+    quotes, found = Quotes(parts), list[MemoryProposal]()
+    of_user = {url for part in parts if part.origin == YOU for url in _URL.findall(part.text)}
     for kind in kinds:
         items = given.get(kind)
         for item in items[:_MOST_OF_A_KIND] if isinstance(items, list) else ():
@@ -185,7 +180,8 @@ def read_answer(answer: str, parts: Sequence[TranscriptPart], session: str, date
             if evidence is None:
                 continue
             proposal = _proposal(kind, item, evidence, session, date)
-            if proposal is not None and (kind == "facts" or quotes.has_urls_of(f"{proposal.name} {proposal.text}")):
+            urls = set(_URL.findall(f"{proposal.name} {proposal.text}")) if proposal is not None else of_user
+            if proposal is not None and (kind == "facts" or urls <= of_user):
                 found.append(proposal)
     return found
 

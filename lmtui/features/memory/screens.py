@@ -66,6 +66,7 @@ class MemoryList(ListDialog[Item | str, None]):
         super().__init__()
         self._memory, self._now = memory, now
         self._changed: dict[str, MemoryProposal] = {}  # as the user wants to keep them
+        self._seen: set[str] = set()
         self._waiting = 0
         self.noun = "note"
 
@@ -101,15 +102,15 @@ class MemoryList(ListDialog[Item | str, None]):
         """Return all that is searched; a heading is not."""
         return "" if isinstance(row, str) else f"{_title(row)} {row.text}"
 
-    def line(self, row_: Item | str, width: int) -> Line:
+    def line(self, item: Item | str, width: int) -> Line:
         """Return an item with where it is from at the right."""
-        if isinstance(row_, str):
-            return ((f" {row_}", "muted"),)
-        is_foreign = isinstance(row_, MemoryProposal) and row_.origins - {"you"}
-        source = row_.source_text if isinstance(row_, MemoryProposal) else row_.source
-        age = _age(row_.date, self._now) if width >= _DATED_FROM else ""
+        if isinstance(item, str):
+            return ((f" {item}", "muted"),)
+        is_foreign = isinstance(item, MemoryProposal) and item.origins - {"you"}
+        source = item.source_text if isinstance(item, MemoryProposal) else item.source
+        age = _age(item.date, self._now) if width >= _DATED_FROM else ""
         about = " · ".join(filter(None, (sanitize_line(source), age)))
-        return row(((f" {_title(row_)}", ""),), ((f"{about} ", "warn" if is_foreign else "muted"),), width)
+        return row(((f" {_title(item)}", ""),), ((f"{about} ", "warn" if is_foreign else "muted"),), width)
 
     def about(self, row: Item | str | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what is known of an item, and what can be done with it."""
@@ -127,7 +128,8 @@ class MemoryList(ListDialog[Item | str, None]):
         """Show all that is known of the marked item."""
         item = self.current
         if item is not None and not isinstance(item, str):
-            _ = self.app.push_screen(Reading("Memory", lambda width: details(item, width)))
+            self._seen.add(item.id if isinstance(item, MemoryProposal) else "")
+            _ = self.app.push_screen(Reading("Memory", partial(details, item)))
 
     # -- actions --------------------------------------------------------------------------------------------------------
 
@@ -159,6 +161,8 @@ class MemoryList(ListDialog[Item | str, None]):
             case "read", _:
                 self._say("Reading finished sessions …")
                 self._say(pluralize(await self._memory.reflect(), "new proposal"))
+            case "keep_all" | "discard_all", _:
+                await self._all(is_kept=what == "keep_all")
             case _, Note():
                 await self._do_note(what, item)
             case _, MemoryProposal():
@@ -182,11 +186,12 @@ class MemoryList(ListDialog[Item | str, None]):
     async def _do_proposal(self, what: str, item: MemoryProposal) -> None:
         match what:
             case "keep":
+                if item.kind not in NOTE_KINDS and item.id not in {*self._changed, *self._seen}:
+                    self.act()  # the whole text is read before it is kept
+                    return
                 self._say(f"Kept: {await self._keep(item)}")
             case "discard":
                 await self._memory.discard(item.id)
-            case "keep_all" | "discard_all":
-                await self._all(is_kept=what == "keep_all")
             case "edit":
                 await self._edit(item)
             case "scope" if item.kind is ProposalKind.INSTRUCTIONS:
@@ -307,10 +312,14 @@ class MemoryController(FeatureController):
 
     async def _search(self, words: str) -> None:
         """List what is found, and open what is chosen; the first time, the folder is indexed first."""
+        screen = self.workbench.app.screen
         try:
             hits = await self.host.extensions[WorkspaceMemory].search(words, _MOST_HITS)
         except LmtuiError as error:
             self.workbench.say(error.full_text(), "error")
+            return
+        if self.workbench.app.screen is not screen:
+            self.workbench.say(f"/find {sanitize_line(words)}: {pluralize(len(hits), 'hit')}; search again to see them.")
             return
         self.workbench.say("" if hits else "Nothing was found.")
         title = f'Find "{fit(sanitize_line(words), 40)}"'

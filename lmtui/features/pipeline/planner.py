@@ -6,7 +6,6 @@ joined, so that a task may wait for one of an earlier part.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shlex
@@ -338,9 +337,11 @@ async def decompose(
     while rest:
         part = rest.pop(0)
         digest, is_all = plan_id(part), not parts and not rest
-        with contextlib.suppress(ToolError):
+        try:
             parts.append(with_excerpts(read_tasks((known or {}).get(digest, ""), may_be_empty=True), part))
             continue
+        except ToolError:
+            pass  # it was not planned before
         titles = _titles(parts, int(window_tokens * _TITLES_RATIO), count_tokens)
         prompt = planner_prompt(part, survey, titles, "The plan" if is_all else _PART)
         try:

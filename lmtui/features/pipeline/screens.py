@@ -124,7 +124,8 @@ def _card(plan: PipelinePlan, item: Item, now: datetime) -> tuple[Line, Line]:
             return title, ((f"▲ {sanitize_line(item.why) or 'failed'}", "warn strong"),)
         case _:
             number = max(1, len(item.attempts))
-            attempt = f"attempt {number}" + f" of {MOST_TASK_ATTEMPTS}" * (number <= MOST_TASK_ATTEMPTS)
+            of = f" of {MOST_TASK_ATTEMPTS}" if number <= MOST_TASK_ATTEMPTS else ""
+            attempt = f"attempt {number}{of}"
             notes = [attempt, time] if item.state in (State.CODING, State.CHECKING) else [item.state.value, time, attempt]
             notes += ["pauses after it"] if item.is_paused else []
             return title, ((f"{Spinner.sign(now)} ", "accent"), (" · ".join(filter(None, notes)), "muted"))

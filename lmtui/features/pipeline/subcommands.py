@@ -33,6 +33,7 @@ from lmtui.features.service import CommandCall, stopping
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
 _MAX_REPORT_BYTES = 64_000_000
+_COUNTS = {"status": (0,), "preflight": (1,), "answer": range(3, 10_000)} | dict.fromkeys(map(str, TaskAction), (2,))
 _ACTIONS = ("run", "preflight", "status", "retry-failed", "done", "gates", "report", "answer", *map(str, TaskAction))
 
 
@@ -74,6 +75,8 @@ async def pipeline(call: CommandCall) -> int:
             return await _status(call)
         case "report", ["check" | "migrate" as verb, path]:
             return await _read_report(call, path, migrates=verb == "migrate")
+        case action, words if len(words) not in _COUNTS.get(action, range(2)):
+            raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")
         case _:
             async with call.open_host() as host:
                 service = host.extensions[WorkspacePipeline]
@@ -89,14 +92,12 @@ async def _act(service: PipelineService, arguments: argparse.Namespace, words: S
             return await _preflight(service, path, arguments)
         case "report" | "done" | "gates" | "retry-failed", [] | [_]:
             return await _look(service, words[0] if words else "", arguments)
-        case "answer", [plan, number, *text] if text:
+        case "answer", [plan, number, *text]:
             await service.answer(plan, _number(number), " ".join(text))
-        case action, [plan, number] if action in tuple(TaskAction):
+        case action, [plan, number]:
             await service.do(plan, _number(number), TaskAction(action))
             found = await service.find(plan)
             say(task_line(found, found.task(_number(number))))
-        case action, _:
-            raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")
     return 0
 
 
@@ -128,24 +129,25 @@ async def _run(service: PipelineService, path: str, arguments: argparse.Namespac
     )
     work = service.planned if arguments.architect_only else service.work
     once = arguments.single_run
-    running = asyncio.ensure_future(asyncio.gather(work(path, options)) if path else service.watch(options, is_once=once))
+    plans = asyncio.gather(work(path, options)) if path else service.watch(options, is_once=once)
+    running = asyncio.ensure_future(plans)
     try:
         with stopping(running):
             await asyncio.wait({running})
         if running.cancelled():
             say("lmtui: interrupted; finished work is kept, and the next run continues", file=sys.stderr)
             return EXIT_INTERRUPTED
-        plans = running.result()
+        done = running.result()
     finally:
         unfollow()
         await service.close()
     if arguments.json:
-        found = [*map(plan_object, plans)]
+        found = [*map(plan_object, done)]
         print(json.dumps(found[0] if path else found, ensure_ascii=False))
     else:
-        say("\n".join(status_lines(plans) if plans else ["Nothing to do: no plan is left."]))
-        say("\n".join(f"report: {PLANS_FOLDER}/{plan.name}/quality_report.md" for plan in plans), file=sys.stderr)
-    return 0 if arguments.architect_only or all(plan.is_done for plan in plans) else EXIT_NOT_DONE
+        say("\n".join(status_lines(done) if done else ["Nothing to do: no plan is left."]))
+        say("\n".join(f"report: {PLANS_FOLDER}/{plan.name}/quality_report.md" for plan in done), file=sys.stderr)
+    return 0 if arguments.architect_only or all(plan.is_done for plan in done) else EXIT_NOT_DONE
 
 
 async def _preflight(service: PipelineService, path: str, arguments: argparse.Namespace) -> int:

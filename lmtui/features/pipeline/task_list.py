@@ -398,9 +398,10 @@ def spec_text(spec: TaskSpec) -> str:
     """Return the text of a task."""
     document = tomlkit.document()
     for name, value in asdict(spec).items():
-        written = value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-        document[name] = tomlkit.string(written, multiline=True) if name == "text" else written
-    return tomlkit.dumps(document)
+        document[name] = tomlkit.string(value, multiline=True) if name == "text" else tomlkit.item(value)
+        if name.startswith("max_"):
+            document[name].comment("of an attempt; 0: no limit")
+    return tomlkit.dumps(document).encode("utf-8", "replace").decode()  # half a character is no text
 
 
 def read_spec(text: str, spec: TaskSpec) -> TaskSpec:

@@ -222,11 +222,6 @@ class FileRows(LineSource):
         """Return what is shown, row by row."""
         return self.tree.rows if self.found is None else self.found
 
-    @property
-    def changed_count(self) -> int:
-        """Return how many files the agent has changed."""
-        return len(self.marks.agent.net)
-
     def total(self) -> int:
         """Return how many rows are shown."""
         return len(self.rows)

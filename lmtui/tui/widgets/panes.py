@@ -389,7 +389,7 @@ class Panes(Columns):
         """Draw the panes' first lines, and what is changed."""
         self.changed.show(self.files.source.marks.agent.net.values())
         if self.files.source.found is None:  # else the note counts what was found
-            changed = self.files.source.changed_count
+            changed = len(self.files.source.marks.agent.net)
             self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))
         self._draw_log_title()
 

@@ -104,3 +104,6 @@ def test_one_process_reads_at_a_time(tmp_path: Path) -> None:
         assert (first, second) == (True, False)
     with ProposalLog(tmp_path).reading() as third:
         assert third
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="could not write"), ProposalLog(tmp_path / "file").reading():
+        pass
