@@ -30,7 +30,7 @@ _OVER = (
 )
 _LIMIT = (
     r"(?:(?:more|less|fewer) than|at most|(?:support|allow)s? up to|max|limit|not enough|[<>]=?|only|\[\d+,"
-    r"|too (?:long|large|big) for|context size|n ctx|n positions|not possible)"
+    r"|too (?:long|large|big) for|context (?:size|length|is)|n ctx|n positions|not possible)"
 )
 _FULL = r"reduce the length|beyond.{0,40}n positions|(?:kv ?cache|context|window)\D{0,20}\bfull\b"
 _OTHER = re.compile(r"quota|afford|credits?\b|billing|rate limit|per (?:second|minute|hour|day)|\btop [kp]\b", re.I)
@@ -158,8 +158,10 @@ def error_text(body: str) -> str:
     for key in ("error", "message", "detail"):
         if isinstance(value, dict) and value.get(key):
             value = value[key]
-            if isinstance(value, dict):
-                value = value.get("message") or value
+            if isinstance(value, dict):  # with the field that is meant, and what a gateway was told
+                behind = value["metadata"] if isinstance(value.get("metadata"), dict) else {}
+                found = [value.get("message"), value.get("param"), behind.get("raw")]
+                value = " ".join(each for each in found if isinstance(each, str)) or value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     if text.lstrip()[:1] == "<":  # a page: its title, else its words without the tags
         title = _TITLE.search(text)

@@ -73,9 +73,6 @@ def changes(rig: Rig) -> list[tuple[str, str]]:
     return [(event.form, event.why) for event in seen(rig, CallFormChanged)]
 
 
-# -- by itself ----------------------------------------------------------------------------------------------------------
-
-
 @for_each(("sizes", "counted", "is_noticed"), [
     (Sizes(400, 1600), 450, True), (Sizes(400, 1600), 2000, False), (Sizes(400, 1600), 60, False),
     (Sizes(5000, 1600), 5100, False), (Sizes(400, 1600), 0, False),
@@ -109,9 +106,6 @@ def test_a_slip_or_two_do_not_hold_a_model_to_a_schema_for_good(
         assert calling.see(REQUEST, each, SIZES) is None
     change = calling.see(replace(REQUEST, hold=calling.take_hold()), completion("schema"), SIZES)
     assert (change is not None) is is_held
-
-
-# -- in a session -------------------------------------------------------------------------------------------------------
 
 
 async def test_the_next_session_begins_with_the_form_that_worked_and_a_resumed_one_as_the_user_set_it() -> None:

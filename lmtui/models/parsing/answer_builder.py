@@ -257,7 +257,7 @@ def _is_heredoc(text: str) -> bool:
 
 def _leads(text: str) -> list[str]:
     """Return the sentence that leads to a place, and behind an item of a list the one that leads to the list."""
-    text = text.rstrip()
+    text = re.sub(r"(?:\s{0,9}</\w{1,30}>){1,9}\s*\Z", "", text.rstrip()).rstrip()
     while True:
         ornament, marker = _ORNAMENT.search(text), _MARKER.search(text)
         if ornament is not None:

@@ -88,7 +88,7 @@ _TABLE: dict[TagKind, str] = {
     TagKind.CHANNEL: "<|channel|> assistantcommentary",
     TagKind.BREAK: "<|end|>",
     TagKind.FRAME: "<|open|>response<|sep|> <|close|>response<|sep|> <|close|>message<|sep|> <answer> </answer> "
-    "<|begin|>assistant <|content|>",
+    "<response> </response> <|begin|>assistant <|content|>",
 }
 # DeepSeek's marks as they are, as Step3 writes them, and as they come from servers that know only ASCII.
 _WIDTHS: tuple[dict[int, int], ...] = ({}, str.maketrans("▁", "_"), str.maketrans("｜▁", "|_"))
