@@ -130,15 +130,11 @@ def find_proposal(text: str) -> Proposal | None:
     """
     if "{" not in text or not re.search(r"""["']?(?:steps|plan_steps)["']?\s*:""", text):
         return None
-    found = (each for each in objects_in(text, "steps") if isinstance(each, dict) and _has_steps(each))
-    value = next(found, None)
+    found = (each for each in objects_in(text, "steps") if isinstance(each, dict))
+    value = next((each for each in found if first_of(_unwrapped(each), _STEPS) is not None), None)
     if value is None:
         raise ToolError("the plan in your answer is not a complete JSON object.", f"Give it as {FORM}")
     return read_proposal(value)
-
-
-def _has_steps(value: Mapping[str, object]) -> bool:
-    return first_of(_unwrapped(value), _STEPS) is not None
 
 
 def _unwrapped(given: Mapping[str, object]) -> Mapping[str, object]:

