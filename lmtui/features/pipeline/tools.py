@@ -41,6 +41,7 @@ _OTHERS = {
     "add": "queue_add pipeline_add create_plan add_task create_task", "skip": "skip_task",
     "run": "resume_pipeline run_pipeline start_pipeline run_plan", "pause": "pause_pipeline stop_pipeline pause_plan",
 }  # fmt: skip
+_READ_BACK = ("files", "checks", "budget")
 _ENDS = {"queue_done": "done", "queue_fail": "failed"}
 _Listed = BeforeValidator(lambda given: [given] if isinstance(given, str) and not given.lstrip().startswith("[") else given)
 _Action = BeforeValidator(lambda given: _SAME.get(str(given).strip().lower(), given))
@@ -81,7 +82,10 @@ def _stem(path: str) -> str:
 
 
 async def _target(given: PipelineArguments, context: ToolContext) -> tuple[str, PipelinePlan | None, str, str]:
-    """Return the plan that is named, else the newest, else a new one: its path, itself if it was begun, its text and hash."""
+    """Return the plan that is named, else the newest, else a new one.
+
+    That is its path, itself if it was begun, its text and hash.
+    """
     if pipeline.WorkspacePipeline not in context.features:
         raise ToolError("there is no pipeline here: you work on one task. Do that task.")
     plans, wanted = await context.features[pipeline.WorkspacePipeline].read(), given.plan.strip()
@@ -115,7 +119,7 @@ async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool)
         number, problem = len(specs), pipeline.problem_of(dict(enumerate([*(before or ()), spec], 1)))
         if before is None or context.agent.on_writing(path) is Verdict.DENY:
             problem = f"{sanitize_line(path)} must not be written, or is no task list yet: then first {_form('run')}"
-        elif number != len(before) + 1 or not _is_like(specs[-1], spec):
+        elif number != len(before) + 1 or any(getattr(specs[-1], each) != getattr(spec, each) for each in _READ_BACK):
             problem = problem or "its text reads as another task: use plain sentences"
         if problem:
             raise UsageError(f"the task was not added: {problem}")
@@ -123,10 +127,6 @@ async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool)
             await context.sandbox.write_file(path, text.encode(), expect_sha256=sha256)
     what = f"task {number} of {sanitize_line(path)}"
     return f"Added {what}. Next: add more, or {_form('run')}." if is_real else f"add {what}\n\n{task_item(spec)}"
-
-
-def _is_like(one: TaskSpec, other: TaskSpec) -> bool:
-    return (one.files, one.checks, one.budget) == (other.files, other.checks, other.budget)
 
 
 async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
