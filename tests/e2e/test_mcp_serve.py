@@ -176,9 +176,6 @@ async def test_a_call_that_is_cancelled_ends_and_the_next_ones_run(program: Prog
     assert ends["shell"] == "stopped"
 
 
-# -- bytes -------------------------------------------------------------------------------------------------------------
-
-
 async def raw(program: Program, *options: str) -> asyncio.subprocess.Process:
     return await program.start("mcp", "serve", *options)
 

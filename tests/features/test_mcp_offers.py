@@ -173,9 +173,6 @@ async def test_the_tool_is_told_before_a_known_server_runs(start: Start) -> None
     assert reader(room).reads
 
 
-# -- hostile ones -----------------------------------------------------------------------------------------------------------
-
-
 async def test_too_many_are_cut_and_names_hide_nothing(workspace: Path, start: Start) -> None:
     room = await start("offers=hostile")
     prompts, resources = room.prompts(), room.resources()

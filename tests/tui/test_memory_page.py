@@ -74,6 +74,9 @@ async def what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p1", f"{RULE}!", MemoryScope.USER)]
+    await driver.press("home", "down", "s")
+    await driver.press("y", to="Reading")
+    assert len(memory_of(driver).done) == 1
 
 
 @cases

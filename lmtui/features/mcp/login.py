@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl, BaseModel, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import AnyUrl, BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from lmtui.core.errors import McpError
 from lmtui.features.folder_consent import replace_file
@@ -49,7 +49,7 @@ class _StoredLogin(BaseModel):
 
     tokens: Annotated[OAuthToken | None, _Valid] = None
     client: Annotated[OAuthClientInformationFull | None, _Valid] = None
-    port: Annotated[int | None, _Valid] = None
+    port: Annotated[int | None, Field(ge=1, le=65_535), _Valid] = None
 
 
 class TokenStore:

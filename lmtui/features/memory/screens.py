@@ -186,7 +186,7 @@ class MemoryList(ListDialog[Item | str, None]):
     async def _do_proposal(self, what: str, item: MemoryProposal) -> None:
         match what:
             case "keep":
-                if item.kind not in NOTE_KINDS and item.id not in {*self._changed, *self._seen}:
+                if item.kind not in NOTE_KINDS and item.id not in self._seen:
                     self.act()  # the whole text is read before it is kept
                     return
                 self._say(f"Kept: {await self._keep(item)}")

@@ -401,7 +401,7 @@ def spec_text(spec: TaskSpec) -> str:
         document[name] = tomlkit.string(value, multiline=True) if name == "text" else tomlkit.item(value)
         if name.startswith("max_"):
             document[name].comment("of an attempt; 0: no limit")
-    return tomlkit.dumps(document).encode("utf-8", "replace").decode()  # half a character is no text
+    return tomlkit.dumps(document).replace("\r\n", "\\r\n").encode("utf-8", "replace").decode()
 
 
 def read_spec(text: str, spec: TaskSpec) -> TaskSpec:

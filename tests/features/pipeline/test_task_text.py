@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
@@ -15,13 +17,11 @@ LISTS = st.lists(TEXTS, max_size=3).map(tuple)
 SPEC = TaskSpec("Nested comments", "Count the depth.\nKeep strings.", ("a.py",), (3,), ("pytest -q",), "lexer")
 
 
-@given(
-    st.builds(
-        TaskSpec, TEXTS, TEXTS, LISTS, st.lists(st.integers(1, 99), max_size=3).map(tuple), LISTS, TEXTS, NUMBERS, NUMBERS
-    )
-)
+@given(st.builds(TaskSpec, TEXTS, TEXTS, LISTS, st.tuples(st.integers(1, 99)), LISTS, TEXTS, NUMBERS, NUMBERS))
+@example(TaskSpec("a", "b\r\n\\\r\n\r\r\n", ("c\r\n",)))
 def test_what_is_written_is_read_back(spec: TaskSpec) -> None:
     assert read_spec(spec_text(spec), TaskSpec("")) == spec
+    assert read_spec(spec_text(replace(spec, files=("a\ud800",))), TaskSpec("")) == replace(spec, files=("a?",))
 
 
 @for_each(("text", "problem"), [
