@@ -77,6 +77,12 @@ async def pipeline(call: CommandCall) -> int:
             return await _read_report(call, path, migrates=verb == "migrate")
         case action, words if len(words) not in _COUNTS.get(action, range(2)):
             raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")
+        case _, [_, number, *_] if not number.isdecimal():
+            raise UsageError(f"{number[:40]!r} is not a task number")
+        case "run", [] if call.arguments.architect_only:
+            raise UsageError("--architect-only needs the file of a plan", "lmtui pipeline run PLAN.md --architect-only")
+        case "run", _ if call.arguments.batch_size < 0:
+            raise UsageError(f"--batch-size is {call.arguments.batch_size}", "Give a number of 1 or more.")
         case _:
             async with call.open_host() as host:
                 service = host.extensions[WorkspacePipeline]
@@ -93,25 +99,15 @@ async def _act(service: PipelineService, arguments: argparse.Namespace, words: S
         case "report" | "done" | "gates" | "retry-failed", [] | [_]:
             return await _look(service, words[0] if words else "", arguments)
         case "answer", [plan, number, *text]:
-            await service.answer(plan, _number(number), " ".join(text))
+            await service.answer(plan, int(number), " ".join(text))
         case action, [plan, number]:
-            await service.do(plan, _number(number), TaskAction(action))
+            await service.do(plan, int(number), TaskAction(action))
             found = await service.find(plan)
-            say(task_line(found, found.task(_number(number))))
+            say(task_line(found, found.task(int(number))))
     return 0
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise UsageError(f"{text[:40]!r} is not a task number")
-    return int(text)
-
-
 async def _run(service: PipelineService, path: str, arguments: argparse.Namespace) -> int:
-    if arguments.architect_only and not path:
-        raise UsageError("--architect-only needs the file of a plan", "lmtui pipeline run PLAN.md --architect-only")
-    if arguments.batch_size < 0:
-        raise UsageError(f"--batch-size is {arguments.batch_size}", "Give a number of 1 or more.")
     told = _ProgressLines(await service.read())
     service.on_note = told.note
     if path:

@@ -225,11 +225,8 @@ JSON_PIECES = [
 
 @given(st.lists(st.sampled_from(JSON_PIECES) | st.text(max_size=4), max_size=30).map("".join))
 def test_any_answer_has_tasks_or_its_own_error(answer: str) -> None:
-    try:
-        specs = joined([read_tasks(answer)])
-    except ToolError:
-        return
-    assert specs
+    with contextlib.suppress(ToolError):
+        assert joined([read_tasks(answer)])
 
 
 @pytest.mark.parametrize("piece", ["- [ ", "#", "`", "{", '{"', "[{", '"', "\\", "words and\n", "# A\n- b\n\n", ",", "<think>"])
