@@ -60,13 +60,16 @@ async def _asked(app: App[Any], title: str, each: Field) -> object:
     """Return a field's value, None where it is left out, `_LEFT` where the whole form is left."""
     if each.kind == "array":
         return await _several(app, title, each)
-    is_switch = each.kind == "boolean"
-    if is_switch or each.choices:
-        choices = [Choice(value, words) for value, words in ((("yes", "yes"), ("no", "no")) if is_switch else each.choices)]
-        chosen = ("yes" if each.default else "no") if is_switch else str(each.default or "")
-        found = await app.push_screen_wait(Picker(f"{title} · {each.title}", choices, chosen=chosen))
-        return _LEFT if found is None else found == "yes" if is_switch else found
-    return await _typed(app, title, each)
+    choices, default = each.choices, str(each.default or "")
+    if each.kind == "boolean":
+        choices, default = (("yes", "yes"), ("no", "no")), "yes" if each.default else "no"
+    if not choices:
+        return await _typed(app, title, each)
+    picker = Picker(f"{title} · {each.title}", [Choice(value, words) for value, words in choices], chosen=default)
+    found = await app.push_screen_wait(picker)
+    if found is None:
+        return _LEFT
+    return found == "yes" if each.kind == "boolean" else found
 
 
 async def _several(app: App[Any], title: str, each: Field) -> object:
@@ -242,33 +245,28 @@ class McpList(ListDialog[McpServer, None]):
 
     def act(self) -> None:
         """Read the tools of the marked server."""
-        server = self.current
-        if server is not None:
+        if (server := self.current) is not None:
             title = f"TOOLS OF {sanitize_line(server.name)}"
             _ = self.app.push_screen(Reading(title, lambda width: tool_lines(server, width)))
 
     def action_mcp_accept(self) -> None:
         """Ask, then let the marked server start or take its changed tools."""
-        server = self.current
-        if server is not None and server.state in ASKED_ABOUT:
+        if (server := self.current) is not None and server.state in ASKED_ABOUT:
             self.run_worker(self._ask(server), group="mcp", exclusive=True)
 
     def action_mcp_switch(self) -> None:
         """Switch the marked server on or off."""
-        server = self.current
-        if server is not None:
+        if (server := self.current) is not None:
             self._servers.enable(server.name, is_on=server.state is ServerState.OFF)
 
     def action_mcp_restart(self) -> None:
         """Start the marked server again."""
-        server = self.current
-        if server is not None:
+        if (server := self.current) is not None:
             self._servers.restart(server.name)
 
     def action_mcp_log(self) -> None:
         """Read the end of the marked server's log."""
-        server = self.current
-        if server is not None:
+        if (server := self.current) is not None:
             self.run_worker(self._show_log(server.name), group="mcp-log", exclusive=True)
 
     async def _ask(self, server: McpServer) -> None:
