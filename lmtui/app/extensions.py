@@ -106,7 +106,7 @@ class WorkspaceFeatures:
         """Let the tools and the features of a session that was opened listen to it."""
         if (toolbox := self._toolboxes.pop(session.id, None)) is not None:
             for envelope in session.history():
-                if isinstance(envelope.event, ModelChanged):  # the window; the conversation has not begun here
+                if isinstance(envelope.event, ModelChanged):  # for the window: no turn has begun yet
                     toolbox.follow(envelope)
             session.subscribe(toolbox.follow)
         for each in self._all:

@@ -92,7 +92,7 @@ class PipelineService(WorkspaceFeature):
         self._told: set[str] = set()
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
-        """Add it for its tool.  Blocks (a small query)."""
+        """Add the pipeline.  Blocks (a small query)."""
         del sandbox
         with contextlib.suppress(JobsError):  # it is said where the queue is used
             self.known = self.known or self._file.peek()
