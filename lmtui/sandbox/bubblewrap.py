@@ -7,8 +7,8 @@ import importlib
 import os
 import platform
 import stat
+import subprocess
 import sys
-from asyncio.subprocess import DEVNULL
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -81,12 +81,12 @@ class BubblewrapBackend:
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor as the first process of new namespaces."""
         program = await find_bubblewrap(self._workspace)
-        if layout.overlay and not await _can(program, *_COPYING):
+        if layout.overlay and not await can(program, *_COPYING):
             raise SandboxUnavailable("this kernel, or this bubblewrap, makes no overlays", "Install bubblewrap 0.11 or later.")
         has_proxy = self._proxy is not None and kind.has_network
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
-        copies = any(each.is_cache for each in self.tools.shown) and await _can(program, *_COPYING)
+        copies = any(each.is_cache for each in self.tools.shown) and await can(program, *_COPYING)
         uncopied = {} if copies else self.tools.without_copies
         variables = uncopied | dict(self.tools.variables) | dict(self._options.variables) if kind.is_masked else {}
         settings = settings_of(kind, self._options, self._root, self.tools, _SYSTEM_PATH).with_values(
@@ -128,7 +128,7 @@ class BubblewrapBackend:
             return [*enter, "/bin/sh", "-c", _ONLY_IN, f"net:[{number}]"]
         is_first = kind is InstanceKind.MAIN and not layout.overlay and self.network == "none" and self._proxy is None
         outer = (program, *_OUTER, "--")
-        return [*outer] if is_first and entering is not None and await _can(program, outer=outer) else []
+        return [*outer] if is_first and entering is not None and await can(program, outer=outer) else []
 
     async def close(self) -> None:
         """Do nothing: an instance ends with its link."""
@@ -183,12 +183,12 @@ class BubblewrapBackend:
         return ["--overlay-src", workspace, "--overlay", upper, f"{layout.overlay}/work", self._root]
 
 
-async def _can(program: str, *more: str, outer: tuple[str, ...] = ()) -> bool:
+async def can(program: str, *more: str, outer: tuple[str, ...] = ()) -> bool:
     """Tell whether a bubblewrap makes namespaces here, with `more` mounts, and in `outer` ones."""
     trial = (*outer, program, "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", *more, "--", "/bin/true")
     if trial not in _succeeded:
-        process = await asyncio.create_subprocess_exec(*trial, env={}, stdout=DEVNULL, stderr=DEVNULL)
-        if await process.wait() == 0:  # else it is tried again: it may be the load of a moment
+        tried = await asyncio.to_thread(subprocess.run, trial, env={}, capture_output=True, check=False)
+        if tried.returncode == 0:  # else it is tried again: it may be the load of a moment
             _succeeded.add(trial)
     return trial in _succeeded
 
@@ -218,7 +218,7 @@ async def find_bubblewrap(workspace: Path) -> str:
     programs = [each for each in (on_path, _bundled()) if each]
     for more in (_COPYING, ()):
         for program in programs:
-            if await _can(program, *more):
+            if await can(program, *more):
                 return program
     if programs:
         raise SandboxUnavailable("bubblewrap makes no namespaces here, or is older than 0.8", _NAMESPACES_HINT)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.sandbox import backend
+from lmtui.sandbox import backend, bubblewrap
 from lmtui.sandbox.backend import GUEST, Isolation, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import check_workspace, relative_path
@@ -54,6 +54,13 @@ async def test_what_fails_falls_to_the_next_and_the_reason_is_kept(workspace: Pa
 async def test_a_backend_that_does_not_hold_what_it_claims_is_not_taken(workspace: Path) -> None:
     with pytest.raises(SandboxUnavailable, match="boastful failed its self-test"):
         await choose([Boastful(workspace)], workspace, make=lambda _, folder, __: Boastful(folder))
+
+
+async def test_what_bubblewrap_could_not_do_once_is_tried_again(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    _ = program.write_text('#!/bin/sh\n[ -e "$0.ran" ] || { : > "$0.ran"; exit 1; }\n')
+    program.chmod(0o755)
+    assert [await bubblewrap.can(str(program)) for _ in range(3)] == [False, True, True]
 
 
 async def test_a_folder_that_breaks_a_backend_gets_none_that_is_weaker(workspace: Path, open_sandbox: OpenSandbox) -> None:
