@@ -125,6 +125,16 @@ def test_a_full_window_is_known_by_its_code_and_its_size_from_a_field() -> None:
         assert isinstance(status_error(URL, "m", 400, body), ContextOverflow)
 
 
+def test_the_field_that_is_meant_and_what_a_gateway_was_told_are_part_of_the_reason() -> None:
+    body = {"error": {"message": "Unsupported parameter", "param": "top_k"}}
+    assert "top_k" in str(status_error(URL, "m", 400, json.dumps(body)))
+    raw = "the prompt of 9000 tokens exceeds the context size of 4096 tokens"
+    body = {"error": {"message": "Provider returned error", "metadata": {"raw": raw}}}
+    error = status_error(URL, "m", 400, json.dumps(body))
+    assert isinstance(error, ContextOverflow)
+    assert error.window_tokens == 4096
+
+
 def test_a_request_that_is_too_large_is_a_full_window_and_money_is_not() -> None:
     for body in ("", "<h1>413 Request Entity Too Large</h1>", '{"error": {"message": "Request too large"}}'):
         assert isinstance(status_error(URL, "m", 413, body, "text/html"), ContextOverflow)
