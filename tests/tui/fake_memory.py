@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,8 +77,11 @@ class FakeMemory:
         self.problem = ""
         self.missing: Sequence[str] = ()
         self.hits: Sequence[SearchHit] = ()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
+        _ = await self.may_answer.wait()
         return self.hits
 
     async def sessions_like(self, words: str, most: int) -> dict[str, str]:

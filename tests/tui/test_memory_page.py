@@ -151,3 +151,17 @@ async def what_is_found_is_opened_by_enter(driver: Driver) -> None:
     host.extensions.memory.hits = ()
     await driver.type("/find xylophone")
     await driver.until_shown("Nothing was found.")
+
+
+@cases
+async def what_is_found_late_does_not_open_over_another_page(driver: Driver) -> None:
+    memory = memory_of(driver)
+    memory.hits = [SearchHit(SearchSource.CODE, "parser/lexer.py:10-42", "def read_token(text)", title="read_token")]
+    memory.may_answer.clear()
+    await driver.type("/find token")
+    await driver.press("f1", to="Help")
+    memory.may_answer.set()
+    await driver.until(lambda: bool(driver.app.workbench.say_line._said))
+    assert driver.screen_name == "Help"
+    await driver.press("escape", to="Workbench")
+    await driver.until_shown("/find token: 1 hit; search again to see them.")
