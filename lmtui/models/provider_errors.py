@@ -18,9 +18,10 @@ PASSING = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.SERVER_
 """Faults that pass by themselves: the request may be sent again."""
 
 _OWN_LIMIT = re.compile(r"max_(?:completion_|new_|output_)?tokens|(?:completion|output|new) tokens", re.IGNORECASE)
+_FIELD = re.compile(r" \(field [^)]*\)$")  # that a value does not fit in says nothing of the window
 _CODES = re.compile(r'"(?:code|type)"\s*:\s*"([^"]+)"')
 _UNIT = (
-    r"(?:context|tokens?\b|window|prompt|n ctx|n positions|inputs?\b(?! should| image)|上下文|(?:输入|最大)长度"
+    r"(?:context|tokens?\b|window|prompt(?! cache key)|n ctx|n positions|inputs?\b(?! should| image)|上下文|(?:输入|最大)长度"
     r"|(?:model|seq\w*|session|query|current|total) len|kontext|contesto|контекст|コンテキスト|컨텍스트)"
 )
 _OVER = (
@@ -133,7 +134,7 @@ def overflow(said: str, body: str, *, is_too_large: bool = False) -> ContextOver
     Each server says it otherwise, and in each version: what counts is a word for what is full close to one for too much, or
     to a limit in tokens.  The number behind the limit is the window, and the smaller one of `5000/4096`.
     """
-    text, own_limits = _OWN_LIMIT.subn("", " ".join((said, *_CODES.findall(body))))
+    text, own_limits = _OWN_LIMIT.subn("", " ".join((_FIELD.sub("", said), *_CODES.findall(body))))
     text = text.replace("_", " ")
     match = re.search(r'"n_ctx"\s*:\s*(\d{1,9})\b', body)
     is_other = _OTHER.search(text) or (own_limits and not _OF_REQUEST.search(text))
@@ -158,10 +159,11 @@ def error_text(body: str) -> str:
     for key in ("error", "message", "detail"):
         if isinstance(value, dict) and value.get(key):
             value = value[key]
-            if isinstance(value, dict):  # with the field that is meant, and what a gateway was told
+            if isinstance(value, dict):  # with what a gateway was told, and the field that is meant
                 behind = value["metadata"] if isinstance(value.get("metadata"), dict) else {}
-                found = [value.get("message"), value.get("param"), behind.get("raw")]
-                value = " ".join(each for each in found if isinstance(each, str)) or value
+                found = " ".join(each for each in (value.get("message"), behind.get("raw")) if isinstance(each, str))
+                param = value.get("param")
+                value = f"{found} (field {param})" if isinstance(param, str) and param not in found else found or value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     if text.lstrip()[:1] == "<":  # a page: its title, else its words without the tags
         title = _TITLE.search(text)

@@ -140,6 +140,11 @@ class _CallParts:
         is_piece = self.tools.find(self.name + name) or not (self.tools.find(self.name) or self.tools.find(name))
         return name.startswith(self.name) or bool(is_piece)
 
+    def may_have(self, call_id: str, *, is_placed: bool) -> bool:
+        """Tell whether a chunk without a name can belong to this call: another id begins a call, but not within arguments."""
+        text = self._text
+        return not call_id or self.id in ("", call_id) or (not _is_whole(text) if text else not is_placed)
+
     def take(self, call_id: str, name: str, arguments: str) -> ToolCallChunk:
         """Add a chunk; some servers send all arguments so far in each, or empty ones next to the real ones."""
         self.id = self.id or call_id
@@ -275,9 +280,10 @@ class StreamAccumulator:
         """Return the server's own calls, each once; what has no name calls nothing."""
         calls: dict[tuple[str, str], ToolCall] = {}
         for parts in self._calls:
-            if not parts.name.strip():
+            name = parts.name if parts.name.strip() else "".join(_NAME_IN_ID.findall(parts.id))
+            if not name:
                 continue
-            each = mended(parts.name, "".join(parts.arguments), self._parser.names, is_cut=is_cut)
+            each = mended(name, "".join(parts.arguments), self._parser.names, is_cut=is_cut)
             if each not in calls:
                 calls[each] = ToolCall(parts.id or self._new_id(), *each)
         return tuple(calls.values())
@@ -342,14 +348,12 @@ class StreamAccumulator:
             self._parser.has_native_calls()
         by_id = next((each for each in self._calls if call_id and each.id == call_id), None)
         parts = (self._by_index.get(index) if index is not None else None) or by_id
-        is_other = index is not None and call_id  # one whose name may come later
-        last = next((each for each in self._calls[-1:] if not is_other or each.id in ("", call_id)), None)
+        last = next((each for each in self._calls[-1:] if each.may_have(call_id, is_placed=index is not None)), None)
         if parts is None and last and (index is None or not name) and (arguments or not call_id or not last.name):
             parts = last
         if parts is None or not parts.goes_on(call_id, name, arguments, is_placed=index is not None or bool(call_id)):
             parts = _CallParts(self._parser.names)
             self._calls.append(parts)
-            name = name or "".join(_NAME_IN_ID.findall(call_id))
         if index is not None:
             self._by_index[index] = parts
         return parts.take(call_id, name, arguments)

@@ -120,6 +120,10 @@ A, B = ("read", READ_A), ("read", READ_B)
     ([{"function": "read", "arguments": READ_A}], [A]), ([{"name": "read", "parameters": {"path": "a"}}], [A]),
     ([{"function": {"name": "read"}, "arguments": {"path": "a"}}], [A]),
     ([{"index": 0, "function": "read"}, {"index": 0, "arguments": READ_A}], [A]),
+    ([piece(index=0, id="functions.read:0"), piece(index=0, name="re"), piece(index=0, name="ad", arguments=READ_A)], [A]),
+    ([piece(index=0, id="functions.ls:0"), piece(index=0, name="read", arguments=READ_A)], [A]),
+    ([piece(id="functions.read:0", arguments=READ_A), piece(id="functions.read:1", arguments=READ_B)], [A, B]),
+    ([piece(index=0, id="1", name="read", arguments='{"pa'), piece(index=1, id="2", arguments='th": "a"}')], [A]),
 ])  # fmt: skip
 def test_calls_in_pieces_are_put_together_whatever_a_piece_lacks(
     pieces: list[dict[str, object]], wanted: list[tuple[str, str]]

@@ -126,8 +126,10 @@ def test_a_full_window_is_known_by_its_code_and_its_size_from_a_field() -> None:
 
 
 def test_the_field_that_is_meant_and_what_a_gateway_was_told_are_part_of_the_reason() -> None:
-    body = {"error": {"message": "Unsupported parameter", "param": "top_k"}}
-    assert "top_k" in str(status_error(URL, "m", 400, json.dumps(body)))
+    for said, param in (("Unsupported parameter", "top_k"), ("string too long, maximum length 512", "prompt"),
+                        ("Invalid 'prompt_cache_key': too long, maximum length 64", "prompt_cache_key")):  # fmt: skip
+        error = status_error(URL, "m", 400, json.dumps({"error": {"message": said, "param": param}}))
+        assert (error.fault, str(error).count(param)) == (Fault.REJECTED, 1)
     raw = "the prompt of 9000 tokens exceeds the context size of 4096 tokens"
     body = {"error": {"message": "Provider returned error", "metadata": {"raw": raw}}}
     error = status_error(URL, "m", 400, json.dumps(body))
