@@ -242,17 +242,23 @@ def take_back(diff: str, index: int, old: str, new: str, now: str) -> str:
     hunks, lines = hunk_spans(diff), split_lines(new)
     if not 0 <= index < len(hunks):
         raise SandboxError(f"the change has no hunk {index + 1}")
-    hunk = hunks[index]
-    were, present = split_lines(old)[hunk.old_start : hunk.old_end], split_lines(now)
-    became = lines[hunk.new_start : hunk.new_end]
-    there, became = ([line.rstrip("\r\n") for line in each] for each in (present, became))
-    places = [at for at in range(len(there)) if there[at : at + len(became)] == became]
-    if len(places) > 1 and hunk.new_start not in places:
-        raise SandboxError("this hunk's lines occur more than once: take the whole file back, or edit it")
-    back = merge(lines, present, [*lines[: hunk.new_start], *were, *lines[hunk.new_end :]])
+    hunk, present = hunks[index], split_lines(now)
+    changed = lines[hunk.new_start : hunk.new_end]
+    places = _places(changed, present)
+    if hunk.new_start not in places and len(places) > len(_places(changed, lines)):
+        raise SandboxError("this hunk's lines were copied since: revert the whole file, or edit it")
+    before = [*lines[: hunk.new_start], *split_lines(old)[hunk.old_start : hunk.old_end], *lines[hunk.new_end :]]
+    back = merge(lines, present, before)
     if back is None or back == now:
-        raise SandboxError("the lines of this hunk were changed since: take the whole file back, or edit it")
+        raise SandboxError("the lines of this hunk were changed since: revert the whole file, or edit it")
     return back
+
+
+def _places(part: list[str], lines: list[str]) -> list[int]:
+    """Return where lines occur one after the other in others, whatever their ends."""
+    part, lines = ([line.rstrip("\r\n") for line in each] for each in (part, lines))
+    starts = (at for at in range(len(lines) - len(part) + 1) if lines[at : at + 1] == part[:1])
+    return [at for at in starts if lines[at : at + len(part)] == part]
 
 
 _NO_CHECKPOINT = "no checkpoint was made for it"
@@ -394,7 +400,7 @@ class SessionChanges:
     async def _text(self, path: str) -> str:
         found = await self._sandbox.unmasked().read_file(path, 16_777_216)
         if len(found.data) < found.size_bytes:
-            raise SandboxError(f"{path} is too large for a single hunk: take the whole file back")
+            raise SandboxError(f"{path} is too large for a single hunk: revert the whole file")
         return found.data.decode("utf-8", "surrogateescape")
 
     async def _back(self, action: str, records: list[Record]) -> Restoration:

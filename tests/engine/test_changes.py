@@ -313,13 +313,15 @@ def test_a_hunk_is_found_where_it_has_moved_to_and_line_ends_stay() -> None:
     assert take_back(diff_of(old, new), 0, old, new, f"0\n0\n{new}") == f"0\n0\n{old}"
     old, new = "1\r\n2\r\n3", "1\r\nX\r\n3"
     assert take_back(diff_of(old, new).replace("\r", ""), 0, old, new, new) == old
+    old, new = "1\n2\n3\n1\nX\n3", "1\nX\n3\n1\nX\n3"  # what it makes equal to others is no copy
+    assert take_back(diff_of(old, new), 0, old, new, f"0\n{new}") == f"0\n{old}"
     assert take_back(diff_of("a", "a\n"), 0, "a", "a\n", "a\n") == "a"
     assert take_back(diff_of("a\nb", "a\n\u200bX\nb"), 0, "a\nb", "a\n\u200bX\nb", "\u200b\na\n\u200bX\nb") == "\u200b\na\nb"
 
 
 @for_each(
     ("index", "now", "why"),
-    [(0, "1\nY\n3", "since"), (0, "1\n2\n3", "since"), (1, "", "no hunk 2"), (0, "0" + 2 * "\n1\nX\n3", "once")],
+    [(0, "1\nY\n3", "since"), (0, "1\n2\n3", "since"), (1, "", "no hunk 2"), (0, "0" + 2 * "\n1\nX\n3", "copied")],
 )  # fmt: skip
 def test_what_cannot_be_taken_back_for_sure_is_refused(index: int, now: str, why: str) -> None:
     with pytest.raises(SandboxError, match=why):
