@@ -95,7 +95,8 @@ class WorkspaceFeatures:
     def toolbox(self, session_id: str, own: ToolRegistry) -> SessionToolbox:
         """Return the tools of a session."""
         brought = [tools for each in self._all for tools in each.tools(own)]
-        return self._toolboxes.setdefault(session_id, SessionToolbox(own, brought))
+        self._toolboxes[session_id] = SessionToolbox(own, brought)
+        return self._toolboxes[session_id]
 
     def child_toolbox(self, own: ToolRegistry, kind: ChildKind) -> SessionToolbox:
         """Return the tools of a sub-agent."""

@@ -76,6 +76,9 @@ class _Answered:
     tokens: int
 
 
+_OTHER_MODEL = "belongs to another model, template, window or server build"
+
+
 class SessionPromptCache:
     """The prompt cache of one session.
 
@@ -108,7 +111,8 @@ class SessionPromptCache:
         except ProviderError as error:
             slot, why = None, f"could not be restored ({sanitize_line(str(error))})"
         if why:
-            self._say(f"The saved prompt cache {why}. The prompt is read again.")
+            self._say(f"The saved prompt cache {why}. The server reads the prompt again.")
+        if why and why != _OTHER_MODEL:  # which may be loaded again
             with contextlib.suppress(OSError):
                 unused = replace(record, session="")
                 await asyncio.to_thread(self._caches.records.put, unused, self._caches.budget_bytes)
@@ -121,9 +125,9 @@ class SessionPromptCache:
         files = provider.slot_files(request.model)
         fingerprint = await files.fingerprint()
         if fingerprint and fingerprint != record.fingerprint:
-            return None, "is of another model, template, window or server build"
+            return None, _OTHER_MODEL
         if provider.prefix_digest(request, record.parts)[0] != record.prefix:
-            return None, "is of another beginning of this conversation"
+            return None, "does not match the beginning of this conversation"
         slots = await files.slots()
         if slots is not None and any(abs(each.tokens - record.tokens) <= 1 for each in slots):
             return None, ""  # the server still has it
