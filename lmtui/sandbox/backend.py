@@ -272,10 +272,14 @@ def guest_folder() -> Path:
 
 
 @cache
-def _copied(guest: Path, kept: Path) -> Path:
+def _version(guest: Path) -> str:
     files = [each for each in sorted(guest.rglob("*")) if each.is_file() and each.suffix != ".pyc"]
     digest = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
-    copy = kept / f"{digest}-{sys.implementation.cache_tag}"
+    return f"{digest}-{sys.implementation.cache_tag}"
+
+
+def _copied(guest: Path, kept: Path) -> Path:
+    copy = kept / _version(guest)
     if not copy.exists():
         with contextlib.suppress(OSError):  # one of another process is as good
             kept.mkdir(parents=True, exist_ok=True, mode=0o700)
