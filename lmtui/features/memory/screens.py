@@ -214,7 +214,7 @@ class MemoryList(ListDialog[Item | str, None]):
         listed = [each for each in self.table.rows if isinstance(each, MemoryProposal)]
         listed = [each for each in listed if not is_kept or each.kind in NOTE_KINDS]  # others are read first
         title = f"{'Keep' if is_kept else 'Discard'} {pluralize(len(listed), 'proposal')}?"
-        if await self._is_sure(title, _summary(listed)):
+        if listed and await self._is_sure(title, _summary(listed)):
             for each in listed:
                 _ = await (self._keep(each) if is_kept else self._memory.discard(each.id))
 
@@ -318,7 +318,7 @@ class MemoryController(FeatureController):
         except LmtuiError as error:
             self.workbench.say(error.full_text(), "error")
             return
-        if self.workbench.app.screen is not screen:
+        if hits and self.workbench.app.screen is not screen:
             self.workbench.say(f"/find {sanitize_line(words)}: {pluralize(len(hits), 'hit')}; search again to see them.")
             return
         self.workbench.say("" if hits else "Nothing was found.")

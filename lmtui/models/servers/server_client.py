@@ -242,7 +242,7 @@ class MemoryGate:
             if clock() - started >= self.limit_s or clock() - changed >= self.steady_s:
                 return
             if self.swapped() - swapped > _MAX_SWAP_BYTES:
-                yield LoadProgress("swap use grows: no longer waiting for memory")
+                yield LoadProgress("swap use is growing; stopped waiting for memory")
                 return
             yield LoadProgress(f"waiting for memory: {most / _GIB:.1f} of {wanted / _GIB:.1f} GiB are free")
             await asyncio.sleep(self.tick_s)
