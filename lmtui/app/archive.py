@@ -9,9 +9,10 @@ import asyncio
 import html
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from lmtui import __version__
@@ -21,7 +22,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.core.plan_mode import plan_event_words, proposal_lines
-from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSummary, answer_words, chosen_words
 from lmtui.engine.session import EngineSession
 from lmtui.engine.turn_outcome import ends_for_open_work
@@ -36,14 +37,15 @@ _MAX_RESULT_LINES = 12
 
 def as_text(history: Sequence[events.Envelope]) -> str:
     """Return the transcript as a person reads it in a terminal, with the first lines of tool results."""
-    found = _blocks(history)
-    return "\n".join(_TEXT[kind].format(head=head, text=_shown(kind, text)) for kind, head, text in found)
+    found = _blocks(history, None)
+    return "\n".join(_TEXT[kind].format(head=head, text=text, first=_first_lines(text)) for kind, head, text in found)
 
 
-def _shown(kind: str, text: str) -> str:
-    lines = text.splitlines() if kind == "result" else [text]
-    more = [f"… {len(lines) - _MAX_RESULT_LINES} more lines"] if len(lines) > _MAX_RESULT_LINES else []
-    return "\n    ".join(lines[:_MAX_RESULT_LINES] + more)
+def _first_lines(text: str) -> str:
+    lines = text.splitlines()
+    if (left := len(lines) - _MAX_RESULT_LINES) > 0:
+        lines[_MAX_RESULT_LINES:] = [f"… {pluralize(left, 'more line')}"]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def as_json(history: Sequence[events.Envelope]) -> str:
@@ -52,33 +54,37 @@ def as_json(history: Sequence[events.Envelope]) -> str:
 
 
 def as_markdown(history: Sequence[events.Envelope]) -> str:
-    """Return the transcript as Markdown, tool results in fences longer than any inside them."""
-    out = [f"# {_title(history)}", ""]
-    for kind, head, text in _blocks(history):
-        fence = _fence(text)
-        values = {"head": head, "text": text, "fence": fence, "tool": _code(head), "title": _code(text)}
-        out.append(_MARKDOWN[kind].format(**values, safe=html.escape(text)))
+    """Return the transcript as Markdown that loads nothing and in which no message or result leaves its block."""
+    out = [f"# {_escaped(_title(history))}"]
+    for kind, head, text in _blocks(history, UTC):
+        fence = _fence(text, "```")
+        fenced = f"{fence}\n{text}\n{fence}"
+        message = fenced if _MAY_LOAD.search(text) else "> " + text.replace("\n", "\n> ")
+        values = {"head": head, "message": message, "fenced": fenced, "line": _escaped(text)}
+        out.append(_MARKDOWN[kind].format(**values, tool=_code(head), title=_code(text)))
     return "\n".join(out)
 
 
 def as_html(history: Sequence[events.Envelope]) -> str:
     """Return the transcript as one page that loads nothing."""
-    blocks = [_HTML[kind].format(head=html.escape(head), text=html.escape(text)) for kind, head, text in _blocks(history)]
+    blocks = [_HTML[kind].format(head=html.escape(head), text=html.escape(text)) for kind, head, text in _blocks(history, UTC)]
     title = html.escape(_title(history))
     return _PAGE.format(title=title, css=_CSS, body="\n".join(blocks))
 
 
 _TEXT = {
     "begin": "session {text}", "you": "\n{head}\n{text}", "lmtui": "\n{head}\n{text}",
-    "call": "● {head}  {text}", "result": "    {text}\n  {head}", "plan": "{text}", "note": "    {text}", "end": "\n{text}",
+    "call": "● {head}  {text}", "result": "{first}  {head}", "plan": "{text}", "note": "    {text}", "end": "\n{text}",
 }  # fmt: skip
 _MARKDOWN = {
-    "begin": "{safe}\n", "you": "## {head}\n\n{text}\n", "lmtui": "## {head}\n\n{text}\n",
-    "call": "**{tool}** {title}\n", "result": "{fence}\n{text}\n{fence}\n",
-    "plan": "**plan**\n\n{fence}\n{text}\n{fence}\n", "note": "> {safe}\n", "end": "> {safe}\n",
+    "begin": "", "you": "## {head}\n\n{message}\n", "lmtui": "## {head}\n\n{message}\n",
+    "call": "**{tool}** {title}\n", "result": "{fenced}\n", "plan": "**plan**\n\n{fenced}\n",
+    "note": "> {line}\n", "end": "> {line}\n",
 }  # fmt: skip
+# a picture, an element with more than its name, a style sheet or a script
+_MAY_LOAD = re.compile(r"!\[|<[a-z](?!\w*>)|<style|<script", re.IGNORECASE)
 _HTML = {
-    "begin": "<p>{text}</p>",
+    "begin": "",
     "you": "<section class=user><h2>{head}</h2><pre>{text}</pre></section>",
     "lmtui": "<section><h2>{head}</h2><pre>{text}</pre></section>",
     "call": "<h3>{head} <code>{text}</code></h3>",
@@ -93,11 +99,11 @@ _PAGE = (
 )
 
 
-def _blocks(history: Sequence[events.Envelope]) -> Iterator[tuple[str, str, str]]:
-    """Yield what a transcript shows, each with its kind, its head and its text; nothing is escaped."""
+def _blocks(history: Sequence[Envelope], zone: tzinfo | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the kind, head and text of what a transcript shows; nothing is escaped.  No zone: local time."""
     asked: dict[str, events.ApprovalRequested] = {}
     for envelope in history:
-        time = f"{envelope.time.astimezone():%Y-%m-%d %H:%M}"
+        time = f"{envelope.time.astimezone(zone):%Y-%m-%d %H:%M}{' UTC' if zone else ''}"
         match envelope.event:
             case events.SessionOpened(workspace=workspace):
                 session = sanitize_line(envelope.session)
@@ -143,16 +149,17 @@ def _title(history: Sequence[events.Envelope]) -> str:
     return sanitize_line(titles[-1]) if titles else "Session"
 
 
+def _escaped(line: str) -> str:
+    return re.sub(r"[\\`*_\[\]<&]", r"\\\g<0>", line)
+
+
 def _code(text: str) -> str:
     line = sanitize_line(text)
-    fence = "`"
-    while fence in line:
-        fence += "`"
+    fence = _fence(line, "`")
     return f"{fence} {line} {fence}" if line else ""
 
 
-def _fence(text: str) -> str:
-    fence = "```"
+def _fence(text: str, fence: str) -> str:
     while fence in text:
         fence += "`"
     return fence
@@ -165,14 +172,10 @@ def exported(log: Path, form: str) -> str:
         SessionFileError: it cannot be read.
     """
     history = load(log).events
-    match form:
-        case "jsonl":
-            with open(log, encoding="utf-8", errors="replace", newline="", opener=open_own) as file:
-                return file.read()
-        case "html":
-            return as_html(history) + "\n"
-        case _:
-            return as_markdown(history) + "\n"
+    if form == "jsonl":
+        with open(log, encoding="utf-8", errors="replace", newline="", opener=open_own) as file:
+            return file.read()
+    return (as_html if form == "html" else as_markdown)(history) + "\n"
 
 
 TITLE_END = " (fork)"

@@ -3,27 +3,16 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
+from html import escape
 from html.parser import HTMLParser
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from lmtui.app.archive import as_html, as_json, as_markdown, as_text
-from lmtui.core.events import (
-    ApprovalResolved,
-    Envelope,
-    Event,
-    Level,
-    MessageAdded,
-    Notice,
-    Outcome,
-    SessionOpened,
-    SessionRenamed,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-)
+from lmtui.core import events
+from lmtui.core.events import Envelope, Event, MessageAdded, SessionOpened, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role
 from tests.sets import for_each
 
@@ -32,8 +21,8 @@ ATTACK = "</pre><script>alert(1)</script>\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def envelopes(*events: Event, session: str = "20260102_030405_abcdef") -> list[Envelope]:
-    return [Envelope(number, NOW, session, event) for number, event in enumerate(events, 1)]
+def envelopes(*told: Event, session: str = "20260102_030405_abcdef") -> list[Envelope]:
+    return [Envelope(number, NOW, session, event) for number, event in enumerate(told, 1)]
 
 
 def finished(result: str, **fields: object) -> ToolCallFinished:
@@ -45,14 +34,14 @@ def everywhere(text: str) -> list[Envelope]:
     """Return a session in which every foreign text is this one."""
     return envelopes(
         SessionOpened(workspace=text, version=text),
-        SessionRenamed(title=text),
+        events.SessionRenamed(title=text),
         MessageAdded(role=Role.USER, text=text),
         MessageAdded(role=Role.ASSISTANT, text=text),
         ToolCallStarted(call_id="c1", tool=text, arguments={text: text}, title=text),
-        ApprovalResolved(approval_id="a1", outcome=Outcome.NO, by=text, feedback=text),
+        events.ApprovalResolved(approval_id="a1", outcome=events.Outcome.NO, by=text, feedback=text),
         finished(text, tool=text, summary=text),
-        Notice(level=Level.WARNING, text=text),
-        TurnEnded(turn_id="t", reason=TurnReason.ERROR, error=text, elapsed_s=1.0),
+        events.Notice(level=events.Level.WARNING, text=text),
+        events.TurnEnded(turn_id="t", reason=events.TurnReason.ERROR, error=text, elapsed_s=1.0),
         session=text,
     )
 
@@ -87,6 +76,30 @@ def test_no_text_makes_an_element_of_the_page_and_it_loads_nothing(text: str) ->
     assert not re.search(r"(?:src|href)\s*=|url\(|@import", as_html(everywhere("x")))
 
 
+@example("![i](http://a)")
+@example("```")
+@example("<!--")
+@given(st.text(alphabet="<>![]()`~a/= \n") | st.text())
+def test_markdown_loads_nothing_and_no_message_hides_the_next_block(text: str) -> None:
+    attack = finished("```\n-->\n![i](http://a)")
+    for history in (everywhere(text), envelopes(MessageAdded(role=Role.ASSISTANT, text=text), attack)):
+        assert _Page(MarkdownIt().render(as_markdown(history))).attributes <= {"href", "class", "title", "start"}
+
+
+def test_an_export_is_whole_and_names_no_folder_and_no_local_time() -> None:
+    begin = SessionOpened(workspace="/home/ann", version="1")
+    for write in (as_markdown, as_html):
+        shown = write(envelopes(begin, MessageAdded(role=Role.USER, text="hi"), finished("row\n" * 400 + "last")))
+        assert "/home/ann" not in shown
+        assert "you  2026-01-02 03:04 UTC" in shown
+        assert "\nlast" in shown
+
+
+def test_a_terminal_shows_the_first_lines_of_a_result_and_none_where_it_is_empty() -> None:
+    assert as_text(envelopes(finished(""))) == "  ✓ 7 ms"
+    assert as_text(envelopes(finished("row\n" * 13))) == "    row\n" * 12 + "    … 1 more line\n  ✓ 7 ms"
+
+
 def test_no_control_sequence_and_no_reordering_comes_through() -> None:
     for write in (as_text, as_markdown, as_html):
         shown = write(everywhere(ATTACK))
@@ -99,29 +112,15 @@ def test_no_control_sequence_and_no_reordering_comes_through() -> None:
     ["```\n# owned\n```", "`````\n# owned", "``\x1b[0m`\n# owned", "`\u200b``\n# owned", "\x1b[31m```\x1b[0m\n# owned"],
 )
 def test_a_tool_result_cannot_leave_its_fence(result: str) -> None:
-    lines = as_markdown(envelopes(SessionOpened(workspace="/w", version="1"), finished(result))).splitlines()
-    fence = next(line for line in lines if line.startswith("```"))
-    inside = lines[lines.index(fence) + 1 : len(lines) - 1 - lines[::-1].index(fence)]
-    assert "# owned" in inside
-    assert not any(line.strip().startswith(fence) for line in inside)
+    page = MarkdownIt().render(as_markdown(envelopes(finished(result))))
+    assert page.count("<h1>") == page.count("<pre>") == 1
+    assert page.endswith("</code></pre>\n")
 
 
 @for_each("title", ["a`b", "``<img src=x>``", "`", "```"])
 def test_a_file_name_cannot_leave_its_code_span(title: str) -> None:
     call = ToolCallStarted(call_id="c", tool="read", arguments={}, title=title)
-    line = next(line for line in as_markdown(envelopes(call)).splitlines() if line.startswith("**"))
-    marks = re.findall("`+", line)
-    assert line.endswith(marks[-1])
-    span = line[line.index("** ") + 3 :]
-    opening = re.match("`+", span)
-    assert opening
-    assert opening[0] not in span[len(opening[0]) : -len(opening[0])]
-
-
-def test_an_export_is_whole() -> None:
-    long = "\n".join(f"row {number}" for number in range(400))
-    assert "row 399" in as_markdown(envelopes(finished(long)))
-    assert "row 399" in as_html(envelopes(finished(long)))
+    assert f"<code>{escape(title)}</code></p>" in MarkdownIt().render(as_markdown(envelopes(call)))
 
 
 def test_json_keeps_every_event_as_it_was() -> None:
