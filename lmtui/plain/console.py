@@ -19,7 +19,7 @@ from lmtui.commands.work_commands import INDENT
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
-from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, base_url
 from lmtui.core.look_alikes import approval_warning, warning
 from lmtui.core.permissions.dangerous_commands import Danger, dangers
 from lmtui.core.permissions.rules import FileEffect, traits_of
@@ -86,12 +86,14 @@ def ask_for_server(plain: PlainSession, silent: str = "") -> None:
             if typed == "demo":
                 return plain.loop.wait(plain.host.start_demo())
             if "." in typed or ":" in typed:
-                at = sanitize_line(typed)
+                at = sanitize_line(base_url(typed))
                 key = plain.terminal.read(f"API key for {at} (Enter if none is needed): ", is_secret=True).strip()
                 named = plain.loop.wait(plain.host.servers.look(typed, key))
                 if named is None or not named.needs_model:
                     return plain.loop.wait(plain.host.servers.use(typed, "", key))
                 found = _list_models(plain, [named], key)
+            else:
+                plain.say("Type a number, an address or demo. Ctrl+D leaves.")
         except LmtuiError as error:
             plain.say(f"error: {error.full_text()}")
 
@@ -285,8 +287,8 @@ def choices_of(request: ApprovalRequested) -> list[AnswerChoice]:
         found.append(AnswerChoice("p", "parts", "choose what to apply"))
     if request.suggested_rule and not is_danger:
         rule = escape_invisible_line(request.suggested_rule)
-        found.append(AnswerChoice("s", "session", f"and allow {rule} until this session ends"))
-        found.append(AnswerChoice("a", "always", "and keep a rule that you choose next"))
+        found.append(AnswerChoice("s", "session", f"allow it, and allow {rule} until this session ends"))
+        found.append(AnswerChoice("a", "always", "allow it, and add a rule that you choose next"))
     if request.can_try:
         found.append(
             AnswerChoice("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect")
@@ -564,9 +566,7 @@ class Console:
         typed = self._terminal.read("numbers, such as 1 3-5 (empty to go back): ")
         units = units_typed(request.parts, typed)
         if not units:
-            self._terminal.say(
-                f"nothing chosen: type numbers from 1 to {len(request.parts)}" if typed.strip() else "nothing chosen"
-            )
+            self._terminal.say("nothing chosen" + (f": type numbers from 1 to {len(request.parts)}" if typed.strip() else ""))
             return None
         return Answer(Outcome.ONCE, hunks=units)
 

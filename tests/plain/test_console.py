@@ -166,8 +166,9 @@ def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
 def test_the_first_run_asks_for_the_key_of_an_address_and_one_of_its_models() -> None:
     host = Host(setup_note="No model server is chosen yet.")
     host.servers.found = (ServerFound("a server", "http://box:1", (ServedModel("one"), ServedModel("two"))),)
-    _ = talk("http://box:1", "sk-9", "2", host=host)
+    paper, _ = talk("fix a.py please", "/help", "http://box:1", "sk-9", "2", host=host)
     assert (host.used, host.servers.keys) == (("http://box:1", "two"), {"http://box:1": "sk-9"})
+    assert "Type a number, an address or demo. Ctrl+D leaves." in paper.said
 
 
 def test_where_a_server_runs_is_chosen_before_the_yes() -> None:
