@@ -57,7 +57,7 @@ async def show_plan(context: CommandContext, _: str, view: str = "pane.plan") ->
         events = (envelope.event for envelope in reversed(session.history()))
         changed = next((event for event in events if isinstance(event, PlanChanged)), None)
         if changed is None:
-            return ("no plan and no to-dos yet",)
+            return ("no plan and no todos yet",)
         items = (*changed.plan.steps, *changed.plan.todos)
         found = (f"{INDENT}{item.status.value.replace('_', ' ')}: {sanitize_line(item.text)}" for item in items)
         return (*plan_lines(changed), *found)
@@ -204,7 +204,7 @@ async def control_background(context: CommandContext, words: str) -> Output:
 
 PANES_AND_CHANGES: tuple[Command, ...] = (
     Command("pane.files", Scope.WORKBENCH, "Files", "Go to the workspace files.", ("f6",), "files", ("files",), is_first=True),
-    Command("pane.plan", Scope.WORKBENCH, "Plan and to-dos", "Go to the plan and the to-dos.", ("f7",), "plan",
+    Command("pane.plan", Scope.WORKBENCH, "Plan and todos", "Go to the plan and the todos.", ("f7",), "plan",
         ("todo", "todos"), is_first=True, handler=show_plan, instead=SCREEN),
     Command("pane.log", Scope.WORKBENCH, "Tool log", "Go to the tool log.", ("f8",), "log", ("log",), is_first=True,
         instead="`lmtui show --audit ID`"),

@@ -32,7 +32,7 @@ def budget_words(budgets: Budgets) -> str:
     """Return what a session may spend, and what it has spent."""
     budget, spent = budgets.in_force()
     if not budget:
-        return f"no budget; {spent} used. /budget and, for example, 3h 200 steps sets one"
+        return f"no budget; {spent} used. To set one, type /budget 3h 200 steps."
     return f"budget: {budget}; {spent} used ({budget.used(spent):.0%})"
 
 
@@ -127,7 +127,7 @@ def _long_words(event: Event) -> str:
 def calls_words(calls: Calls) -> str:
     """Return in which form the model calls tools, and why."""
     now = calls.in_use()
-    return f"calls: {now.form}, {sanitize_line(now.why) or 'nothing speaks against it'}"
+    return f"calls: {now.form}" + (f", {sanitize_line(now.why)}" if now.why else "")
 
 
 def set_calls(calls: Calls, name: str) -> None:

@@ -491,7 +491,7 @@ def _room_for(agent: Agent, tokens: int, room: RoomNeeded, why: str) -> Compacte
     """Return how room is made.
 
     Raises:
-        WindowFull: no fit, or the last ones brought too little.
+        WindowFull: no way, or the last ones freed too little.
     """
     book = agent.model.window
     event = None if book.little > 1 else plan_room(agent, tokens, room, why)

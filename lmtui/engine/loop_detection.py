@@ -217,6 +217,7 @@ class LoopDetector:
         if self._step is not None:
             is_telling = len(event.result) > _TELLING_CHARS
             is_known = key in counts.seen or (is_telling and key[2] in counts.results)
+            # tests that fail in another way are news
             is_news = not is_known and (event.ok or event.summary.startswith(("exit ", "timed out")))
             self._step.calls += 1
             self._step.failed += not (event.ok or is_news)

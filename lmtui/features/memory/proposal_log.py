@@ -199,7 +199,7 @@ class ProposalLog:
         """
         found = self.state().waiting.get(proposal_id)
         if found is None:
-            raise UsageError("this proposal has already been decided", "Look at the inbox again.")
+            raise UsageError("this proposal has already been decided", "Look at /memory again.")
         return found
 
     def decide(self, proposal_id: str, *, is_kept: bool) -> None:

@@ -177,11 +177,10 @@ def read_answer(answer: str, parts: Sequence[TranscriptPart], session: str, date
         items = given.get(kind)
         for item in items[:_MOST_OF_A_KIND] if isinstance(items, list) else ():
             evidence = quotes.find(line_of(item.get("quote"))) if isinstance(item, Mapping) else None
-            if evidence is None:
+            proposal = _proposal(kind, item, evidence, session, date) if evidence is not None else None
+            if proposal is None:
                 continue
-            proposal = _proposal(kind, item, evidence, session, date)
-            urls = set(_URL.findall(f"{proposal.name} {proposal.text}")) if proposal is not None else of_user
-            if proposal is not None and (kind == "facts" or urls <= of_user):
+            if kind == "facts" or set(_URL.findall(f"{proposal.name} {proposal.text}")) <= of_user:
                 found.append(proposal)
     return found
 
@@ -378,7 +377,7 @@ class Reflection:
 
     async def _read_now(self) -> int:
         if self._task is not None and not self._task.done():
-            raise UsageError("sessions are already being read", "Their proposals appear in the inbox.")
+            raise UsageError("sessions are already being read", "Their proposals appear in /memory.")
         self._task = task = asyncio.get_running_loop().create_task(self._read_all(), name="memory: read")
         try:
             await asyncio.wait({task})

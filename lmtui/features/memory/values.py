@@ -14,7 +14,7 @@ from lmtui.core.remote_marks import open_to_network
 from lmtui.core.sanitize import sanitize, sanitize_line
 
 MAX_NOTE_CHARS = 500
-NO_NOTES = "No notes yet. Add one with /remember TEXT. Finished sessions propose notes in the inbox."
+NO_NOTES = "No notes yet. Add one with /remember TEXT. Finished sessions propose notes; they appear in /memory."
 NO_PROPOSALS = "No proposals yet. Notes from finished sessions appear here; nothing is remembered until you keep it."
 _BULLET = re.compile(r"\A[-*+][ \t]+")
 _SOURCE = re.compile(r"_\(([^()\n]{1,120})\)_\Z")
