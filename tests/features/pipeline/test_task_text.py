@@ -14,10 +14,11 @@ from tests.sets import for_each
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 NUMBERS = st.integers(0, 1_000_000)
 LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+AFTER = st.lists(st.integers(1, 99), max_size=3).map(tuple)
 SPEC = TaskSpec("Nested comments", "Count the depth.\nKeep strings.", ("a.py",), (3,), ("pytest -q",), "lexer")
 
 
-@given(st.builds(TaskSpec, TEXTS, TEXTS, LISTS, st.tuples(st.integers(1, 99)), LISTS, TEXTS, NUMBERS, NUMBERS))
+@given(st.builds(TaskSpec, TEXTS, TEXTS, LISTS, AFTER, LISTS, TEXTS, NUMBERS, NUMBERS))
 @example(TaskSpec("a", "b\r\n\\\r\n\r\r\n", ("c\r\n",)))
 def test_what_is_written_is_read_back(spec: TaskSpec) -> None:
     assert read_spec(spec_text(spec), TaskSpec("")) == spec
