@@ -2,7 +2,7 @@
 
 No test meets the settings, sessions and rules of whoever runs it: `LMTUI_HOME` is `home` in a folder of the test's own.
 
-Property tests have no deadline: how long an example takes on a busy machine says nothing of the code.  They draw 25
+Property tests have no deadline: how long an example takes on a busy machine says nothing of the code.  They draw 12
 examples, and 200 where the tests of `make full` run.
 
 Programs that tests start keep their compiled modules, whatever the environment says: without them each start takes four
@@ -38,7 +38,7 @@ from lmtui.sandbox.bubblewrap import find_bubblewrap
 from lmtui.sandbox.guest.confinement import OLDEST_ABI, landlock_abi
 from lmtui.sandbox.images import DEFAULT_IMAGE, connect, find_socket
 
-settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("quick", deadline=None, max_examples=12)
 settings.register_profile("full", deadline=None, max_examples=200)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -75,6 +75,7 @@ def _program(*names: str) -> Callable[[], str]:
 
 _ONLY_IN_FULL = ("docker", "landlock", "chromium")
 _OF_THE_WHOLE_PROGRAM = ("e2e", "killing")
+_LONG = {"acp", "app", "e2e", "host", "sandbox", "tui"}  # folders whose tests start programs or an app
 _LACKING: dict[str, Callable[[], str]] = {
     "docker": _docker,
     "bubblewrap": _bubblewrap,
@@ -147,6 +148,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
         for name in {mark.name for mark in item.iter_markers()}.intersection(needed):
             if why := lacking(name):
                 item.add_marker(pytest.mark.skip(reason=f"{name}: {why}"))
+    _deal(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def _deal(items: list[pytest.Item], workers: int) -> None:
+    """Give each worker as many tests, the short ones last: those that wait for the last one are idle."""
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    piles: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for module in sorted(modules.values(), key=lambda each: _LONG.isdisjoint(each[0].path.parts)):
+        min(piles, key=len).extend(module)
+    items[:] = [item for pile in piles for item in pile]
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST
 
 def depth(quick: Depth, full: Depth) -> Depth:
     """Return how much of a large set is tried: the second where `make full` runs, as hypothesis draws more there too."""
-    return full if settings().max_examples > 25 else quick
+    return full if settings().max_examples > 12 else quick
 
 
 def encodings() -> list[str]:

@@ -140,6 +140,7 @@ def test_no_host_module_makes_a_path_of_the_workspace_but_those_with_a_reason() 
     assert set(found) - reviewed <= set(ALLOWED_JOINS), found
 
 
+@pytest.mark.full
 @pytest.mark.bubblewrap
 def test_a_session_with_every_kind_of_tool_touches_no_path_of_the_workspace(tmp_path: Path) -> None:
     workspace = tmp_path / "ws"

@@ -12,7 +12,7 @@ from tests.sets import depth
 async def test_over_many_steps_every_request_begins_with_the_one_before(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prefix, "STEPS", depth(64, prefix.STEPS))
+    monkeypatch.setattr(prefix, "STEPS", depth(40, prefix.STEPS))
     bodies = await play(workspace)
     assert len(bodies) >= prefix.STEPS
     assert broken(bodies) == 0

@@ -97,7 +97,6 @@ def _running(marker: str) -> int:
     return sum(command[0].startswith(marker) for command in commands if command)
 
 
-@pytest.mark.quick
 async def test_sigkill_then_resume_shows_everything_and_repeats_nothing(program: Program, serve: Serve) -> None:
     slow = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "echo ran >> log; sleep 30"}),))
     server = await serve(WRITE, slow, ScriptedTurn("Resumed and done."))

@@ -103,7 +103,6 @@ async def started(terminal: Pty) -> AsyncIterator[ScriptedServer]:
         yield server
 
 
-@pytest.mark.quick
 @pytest.mark.usefixtures("started")
 async def test_a_task_from_start_to_undo_in_lines_alone(program: Program, terminal: Pty) -> None:
     terminal.type("write the greeting\n")

@@ -24,8 +24,7 @@ sys.addaudithook(note)
 """
 
 
-@pytest.mark.parametrize("mode", ["auto", *(pytest.param(mode, marks=pytest.mark.full) for mode in ("normal", "plan"))])
-@pytest.mark.quick
+@pytest.mark.parametrize("mode", ["auto", "normal", "plan"])
 async def test_every_program_that_lmtui_starts_is_the_system_s(
     program: Program, serve: Serve, tmp_path: Path, mode: str
 ) -> None:

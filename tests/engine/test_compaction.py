@@ -130,7 +130,7 @@ def runs_of_compactions(rig: Rig) -> int:
     return most
 
 
-STEPS = depth(150, 500)
+STEPS = depth(80, 500)
 
 
 @for_each("window", depth([2048, 8192], [2048, 4096, 8192, 16384, 32768]))

@@ -178,7 +178,7 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
     assert "pytest -q: 2 failed" in digest(talk.gist(len(talk.entries)), PLAN, SHARES.scaled(0.01)), "one is told at least"
 
 
-@given(st.lists(st.text(max_size=3000), max_size=40), st.floats(0.05, 3))
+@given(st.lists(st.builds(str.__mul__, st.text(max_size=5), st.integers(0, 800)), max_size=40), st.floats(0.05, 3))
 def test_it_is_bounded(texts: list[str], ratio: float) -> None:
     calls = [("shell" if number % 2 else "read", text, text, number % 3 > 0) for number, text in enumerate(texts)]
     talk = talk_of(*calls, said=("task", *texts))

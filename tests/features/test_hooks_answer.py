@@ -82,7 +82,9 @@ def test_deny_wins_over_ask_and_ask_over_allow_and_the_rest_of_an_answer_is_take
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
 )
 FIELDS = st.sampled_from([
     "hookSpecificOutput", "permissionDecision", "decision", "continue", "updatedInput",

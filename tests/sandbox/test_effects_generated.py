@@ -69,7 +69,7 @@ def tree(folder: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
 async def test_the_listed_effect_is_the_real_one(sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path) -> None:
-    for number in range(depth(min(RUNS, 6), RUNS)):
+    for number in range(depth(min(RUNS, 4), RUNS)):
         seed = random.SystemRandom().randrange(1_000_000) if RUNS > 50 else number
         dice = random.Random(seed)
         for path in workspace.iterdir():

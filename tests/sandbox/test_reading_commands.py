@@ -163,7 +163,7 @@ async def test_what_runs_unasked_changes_nothing_and_shows_nothing_hidden(
     open_ones = ["cat README.md", *(f"echo hunter2Zebra{way}" for way in ("", " | rev", " | od -An -tx1 | tr -d ' \\n'"))]
     assert await shown_by(sandbox.read_only(), open_ones) == open_ones[1:], "the judge sees what is shown"
     assert len(tricks()) >= 200
-    commands = [*tricks(), *generated()][:: depth(4, 1)]
+    commands = [*tricks(), *generated()][:: depth(8, 1)]
     allowed = []
     for command in commands:
         found = decided(command, RULES, masks_git=status.masks_git)

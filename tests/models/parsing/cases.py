@@ -541,8 +541,8 @@ FAMILIES = (
     Case("kimi k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>"
         '{"path": "notes.txt"}<|tool_call_end|><|tool_calls_section_end|>', (READ,)),
     Case("glm", "<tool_call>shell\n<arg_key>command</arg_key>\n<arg_value>echo hi</arg_value>\n</tool_call>", (ECHO,)),
-    Case("ernie, a call behind its answer", f"<think>Hm.</think>\n\n<response>\nI look.\n</response>\n\n{tagged(J_READ)}", (READ,),
-        text="I look.", thinking="Hm."),
+    Case("ernie, a call behind its answer", f"<think>Hm.</think>\n\n<response>\nI look.\n</response>\n\n{tagged(J_READ)}",
+        (READ,), text="I look.", thinking="Hm."),
     Case("glm, no arg_value", f"<tool_call>shell<arg_key>command</arg_key>{GLM_END}", (ECHO,)),
     Case("glm, no arg_key", f"<tool_call>shellcommand</arg_key><arg_value>{GLM_END}", (ECHO,)),
     Case("glm, no arg_key on its line", f"<tool_call>shell\ncommand</arg_key>\n<arg_value>{GLM_END}", (ECHO,)),
