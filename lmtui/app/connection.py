@@ -39,9 +39,7 @@ class ModelConnection:
         self._pooled = parse_pool(config.servers, config.profiles)
         self._made_pool: ServerPool | None = None
         self._answered: set[str] = set()
-        first = config.url or (self._pooled[0].url if self._pooled else "")
-        remembered = ServerChoice() if first or not self._kept else self._kept[0]
-        self._choice = ServerChoice(first or remembered.url, _named_model(config) or remembered.model)
+        self._choice = self._choice_of(config)
         if self._choice.url:
             base_url(self._choice.url)
         self._given: dict[str, str] = {}  # keys that the settings do not name, by the address
@@ -51,6 +49,11 @@ class ModelConnection:
         self.asked_as: dict[tuple[str, str], str] = {}  # what a server calls a model with the window that a role wants
         self._unasked = unasked_roles(parse_roles(config.roles))
         self.was_asked = False  # the user chose a server since the start
+
+    def _choice_of(self, config: Config) -> ServerChoice:
+        first = config.url or (self._pooled[0].url if self._pooled else "")
+        saved = next((each for each in self._kept if not first or is_same_server(each.url, first)), ServerChoice())
+        return ServerChoice(first or saved.url, _named_model(config) or saved.model)
 
     @property
     def is_chosen(self) -> bool:
@@ -240,15 +243,16 @@ class ModelConnection:
         self._choice = ServerChoice(url, model)
 
     def use_config(self, config: Config) -> None:
-        """Take other settings; a server that they name is used from now on."""
+        """Take other settings; another server or model that they name is used from now on."""
+        is_other = (config.url, _named_model(config)) != (self._config.url, _named_model(self._config))
         self._pooled = parse_pool(config.servers, config.profiles)
         self._config = config
         self.keys = self._keys()
         self._retired += [*self._providers.values(), *([self._made_pool] if self._made_pool is not None else [])]
         self._made_pool = None
         self._providers.clear()
-        if config.url:
-            self.use(config.url, _named_model(config) or self._choice.model)
+        if config.url and is_other:
+            self._choice = self._choice_of(config)
 
     async def choose(self, among: Sequence[str] = ()) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.
@@ -492,10 +496,6 @@ class SessionModels:
     def switch(self, session_id: str) -> None:
         """Let an open session ask the server in use, from its next request on."""
         self._providers[session_id].switch(self._connection.provider())
-
-    def is_at(self, session_id: str, url: str) -> bool:
-        """Tell whether an open session asks this server."""
-        return is_same_server(self._providers[session_id].url, url)
 
     def forget(self, session_id: str) -> None:
         """Forget a session that was closed."""

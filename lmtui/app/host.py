@@ -356,7 +356,7 @@ class Runtime:
 
     async def switch_model(self, session_id: str, url: str, model: str, *, is_kept: bool = True) -> None:
         await self._models.sleep(session_id)
-        await self.servers.use(url, model, is_known=self._models.is_at(session_id, url), is_kept=is_kept)
+        await self.servers.use(url, model, is_kept=is_kept)
         self._models.switch(session_id)
         self._sessions[session_id].set_model(self._connection.model)
 

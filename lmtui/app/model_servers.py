@@ -306,10 +306,8 @@ class Servers:
             if not is_in_use:
                 await provider.close()
 
-    async def use(self, url: str, model: str, key: str = "", *, is_known: bool = False, is_kept: bool = True) -> None:
+    async def use(self, url: str, model: str, key: str = "", *, is_kept: bool = True) -> None:
         """Use this server for sessions opened from now on, and store it as the user's choice if it `is_kept`.
-
-        One that `is_known`, as a session uses it, is not asked again.
 
         Raises:
             ProviderError: nothing answers there, or something that is not a model server, or it refuses the key.
@@ -324,7 +322,7 @@ class Servers:
         elif self._embedded.key_for(url):
             self._use_own()
         else:
-            model = model if is_known and model else model or _first_model(await self._check(url, key))
+            model = model or _first_model(await self._check(url, key))
             self._connection.remember(url, model, key, is_kept=is_kept)
             if key:
                 self.key_changed()

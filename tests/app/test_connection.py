@@ -102,6 +102,22 @@ async def test_an_address_at_which_no_model_server_answers_is_said_and_not_kept(
     assert open_one().setup_note
 
 
+async def test_an_address_that_is_named_again_has_the_model_and_the_key_that_were_chosen_there(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
+    server, other = await serve(DONE, models=("big", "small")), await serve(DONE)
+    await open_one().servers.use(server.url, "small", "sk-9")
+    await open_one().servers.use(other.url, "scripted")
+    runtime = open_one(server.url)
+    assert await runtime.choose_server() == ""
+    await run(await runtime.new_session())
+    assert (server.requests[0].body["model"], server.requests[0].authorization) == ("small", "Bearer sk-9")
+    await runtime.servers.use(other.url, "scripted")
+    runtime._use_config(Config(sandbox="process", url=server.url))
+    await run(await runtime.new_session())
+    assert len(other.requests) == 1, "settings that name the same server leave the choice of now alone"
+
+
 async def test_servers_that_were_used_are_kept_the_newest_first_and_said_when_they_are_silent(
     open_one: Open, serve: Serve
 ) -> None:
