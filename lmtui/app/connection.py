@@ -18,8 +18,8 @@ from lmtui.core.messages import Completion, ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
-from lmtui.core.servers import NO_ANSWER, PoolRow, ServedModel, ServerFound, ServerKind
-from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
+from lmtui.core.servers import KEY_NOTES, NO_ANSWER, PoolRow, ServedModel, ServerFound, ServerKind
+from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, model_of, read_choices
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, host_addresses
 from lmtui.models.keys import ServerKeys, resolve_key
@@ -27,7 +27,7 @@ from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 
 _MOST_NAMED = 20
-_RESUME_LIMIT_S = 4.0
+_LOOK_LIMIT_S = 4.0
 
 
 class ModelConnection:
@@ -295,9 +295,20 @@ class ModelConnection:
     async def _look(self) -> ServerFound | None:
         """Return what the server in use, or the pool as one server, reports."""
         if not self.is_pooled(self._choice.url):
-            return await look_at(self._choice.url, self.key_for(self._choice.url))
+            return await look_at(self._choice.url, self.key_for(self._choice.url), _LOOK_LIMIT_S)
         await self._pool().look(is_now=True)
         return self._pool().merged()
+
+    async def problem(self) -> ServerFound | None:
+        """Return the server in use if it refuses its key, or has several models and none is named; else None."""
+        found = None if self.is_pooled(self._choice.url) else await self._look()
+        is_lacking = found is not None and (found.note in KEY_NOTES or (found.needs_model and not self.model))
+        return found if is_lacking else None
+
+    def narrowed(self, found: ServerFound) -> ServerFound:
+        """Return a server with the model in use alone, if it is the server in use and has that model."""
+        own = model_of(found, self.model) if self.model and is_same_server(found.url, self._choice.url) else None
+        return replace(found, models=(own,)) if own is not None else found
 
     async def _require_roles(self) -> None:
         found = await self._look() if _named_models(self._config) else None
@@ -513,7 +524,7 @@ async def _lacks(used: events.ModelChanged, key: str, *, is_only_choice: bool) -
     url = sanitize_line(used.url)
     if not await is_reachable(used.url):
         return "" if is_only_choice else f"No server at {url}"
-    found = await look_at(used.url, key, _RESUME_LIMIT_S)
+    found = await look_at(used.url, key, _LOOK_LIMIT_S)
     wanted = {used.model, f"{used.model}:latest"}
     if found is None or not found.models or not used.model:
         return ""

@@ -248,7 +248,8 @@ class Servers:
         return [ServerFound(ServerKind.PROFILES, PROFILES_URL, models)] if models else []
 
     async def look(self, url: str, key: str = "") -> ServerFound | None:
-        return await look_at(url, key or self.key_for(url), LOOK_LIMIT_S, is_named=True)
+        found = await look_at(url, key or self.key_for(url), LOOK_LIMIT_S, is_named=True)
+        return found and self._connection.narrowed(found)
 
     def pool(self) -> Sequence[PoolRow]:
         return self._connection.pool_rows()
@@ -264,8 +265,11 @@ class Servers:
         """Return vectors that the server in use makes; see `features.service.ModelAnswers.embed`."""
         return await self._connection.provider().embed(model, texts)
 
-    async def silent_choice(self) -> str:
-        return await self.silent() if self._connection.is_chosen and not self._embedded.url else ""
+    async def choice_problem(self) -> ServerFound | None:
+        if self._embedded.url or not self._connection.is_chosen:
+            return None
+        silent = await self.silent()
+        return ServerFound(ServerKind.KEPT, silent, (), NO_ANSWER) if silent else await self._connection.problem()
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         if url == FILES_URL:

@@ -259,7 +259,10 @@ class ModelServers(Protocol):
         """Return the current state of the pool's servers, empty without a pool; sends no requests."""
 
     async def look(self, url: str, key: str = "") -> ServerFound | None:
-        """Look at one server again, with this key instead of the one in use; None where it does not answer."""
+        """Look at one server again, with this key instead of the one in use; None where it does not answer.
+
+        Of the server in use, only the model in use is listed, if one was named and it is there.
+        """
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is; `window_tokens` 0 leaves the window to the server.
@@ -287,8 +290,8 @@ class ModelServers(Protocol):
         """
 
     @open_to_network
-    async def silent_choice(self) -> str:
-        """Return the address in use if it refuses connections, else an empty string."""
+    async def choice_problem(self) -> ServerFound | None:
+        """Return the server in use if it does not answer (`ServerKind.KEPT`), refuses its key or needs a model; else None."""
 
     async def use(self, url: str, model: str, key: str = "") -> None:
         """Send the requests of sessions opened from now on to this server and model, and keep it as the user's choice.
@@ -315,6 +318,14 @@ KNOWN_ADDRESSES = (
 NO_ANSWER = "no answer"
 NO_KEY, WRONG_KEY = KEY_NOTES = "API key required", "wrong API key"
 UNKNOWN_WINDOW = "window unknown"
+
+
+def lack_text(server: ServerFound) -> str:
+    """Return why a chosen server cannot be used as it is; see `ModelServers.choice_problem`."""
+    url = sanitize_line(server.url)
+    if server.kind == ServerKind.KEPT:
+        return f"No server at {url}"
+    return f"{url}: {server.note}" if server.note in KEY_NOTES else f"{url} has several models, and none is chosen"
 
 
 def window_fix(server: str) -> str:

@@ -27,7 +27,7 @@ from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
-from lmtui.core.servers import ServerFound
+from lmtui.core.servers import ServerFound, lack_text
 from lmtui.core.sessions import Answer, SessionHost
 from lmtui.core.tool_servers import ToolServers
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
@@ -60,14 +60,13 @@ def chosen(choices: Iterable[AnswerChoice], typed: str) -> tuple[str, str]:
     return "", ""
 
 
-def ask_for_server(plain: PlainSession, silent: str = "") -> None:
-    """Let the user choose a model: a running one, an address, the demo, or `silent` (the stored server, if it does not answer).
+def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> None:
+    """Let the user choose a model: a running one, an address, the demo, or `lacking` (see `ModelServers.choice_problem`).
 
     Raises:
         EOFError: the user leaves.
     """
-    note = f"No server at {sanitize_line(silent)}" if silent else plain.host.setup_note
-    plain.say(note, "looking for model servers on the usual ports")
+    plain.say(lack_text(lacking) if lacking else plain.host.setup_note, "looking for model servers on the usual ports")
     servers = plain.loop.wait(plain.host.servers.find())
     found = _list_models(plain, servers)
     for server in servers:
@@ -75,10 +74,10 @@ def ask_for_server(plain: PlainSession, silent: str = "") -> None:
             plain.say(f"{sanitize_line(server.kind)}: {sanitize_line(server.url)}, {sanitize_line(server.note)}")
     if not found:
         plain.say("no model server answers here")
+    keep = ", or enter to keep that server" if lacking else ""
     while True:
-        keep = ", or enter to keep that server" if silent else ""
         typed = plain.terminal.read(f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: ").strip()
-        if silent and not typed:
+        if lacking and not typed:
             return None
         try:
             if typed.isdecimal() and 0 < int(typed) <= len(found):
@@ -412,8 +411,8 @@ class Console:
             self._terminal.say(f"the model is scripted; the tools and the files in {host.workspace} are real")
         elif host.setup_note:
             ask_for_server(self._plain)
-        elif silent := loop.wait(host.servers.silent_choice()):
-            ask_for_server(self._plain, silent)
+        elif lacking := loop.wait(host.servers.choice_problem()):
+            ask_for_server(self._plain, lacking)
         ask_for_trust(self._plain)
         self._plain.open(start.session_id)
         if start.session_id:

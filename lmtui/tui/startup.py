@@ -1,6 +1,6 @@
 """The start of the app after its first frame: the rest of the screen, the host, and the first session.
 
-Where no model is chosen, or the chosen server does not answer, a screen comes first: servers found, an address, the demo.
+Where a server, its key or a model lacks, or the server does not answer, a screen comes first: servers, an address, the demo.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from watchfiles import awatch
 from lmtui.core.errors import ConfigError, Fault, LmtuiError, ProviderError, UsageError
 from lmtui.core.hosts import is_same_server
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.core.servers import KNOWN_ADDRESSES, ServedModel, ServerFound, ServerKind, short_details
+from lmtui.core.servers import KEY_NOTES, KNOWN_ADDRESSES, ServedModel, ServerFound, ServerKind, lack_text, short_details
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_scope
 from lmtui.tui.editor import has_job_control
@@ -85,7 +85,7 @@ class _Row:
 class FirstRun(ClosedOnce[bool]):
     """Looks for servers and lets one be chosen; the result says what the session will talk to.
 
-    `silent` is the address of the server that was chosen and does not answer.
+    `lacking` is the server that was chosen, if it does not answer or lacks a key or a model.
     """
 
     CSS_PATH = "dialogs.tcss"
@@ -94,9 +94,9 @@ class FirstRun(ClosedOnce[bool]):
     VERTICAL_BREAKPOINTS = ROWS
     SCOPE: ClassVar[Scope] = Scope.FIRST_RUN
 
-    def __init__(self, host: SessionHost, silent: str = "", *, now: Callable[[], datetime]) -> None:
+    def __init__(self, host: SessionHost, lacking: ServerFound | None = None, *, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._host, self._now, self._silent = host, now, silent
+        self._host, self._now, self._lacking = host, now, lacking
         self._details_line = Static(self._details(), id="first-details", markup=False)
         self._places: dict[str, tuple[str, str]] = {}  # a server and one of its models; an empty one is its own choice
         self._rows: list[_Row] = []
@@ -126,18 +126,25 @@ class FirstRun(ClosedOnce[bool]):
         yield self._verbs
 
     def _note(self) -> Content:
-        welcome = WELCOME.format(key_of("model.choose"))
-        if not self._silent:
-            return Content.styled(welcome, "$text-muted")
-        again = f"Start it and press {key_of('first.again')}, or choose another."
-        return Content.assemble(
-            ("✗ ", "$error"), (f"No server at {sanitize_line(self._silent)}. ", "$text"), (again, "$text-muted")
-        )
+        lacking = self._lacking
+        if lacking is None:
+            return Content.styled(WELCOME.format(key_of("model.choose")), "$text-muted")
+        rest = "Enter the key below." if lacking.note in KEY_NOTES else "Choose one."
+        if lacking.kind == ServerKind.KEPT:
+            rest = f"Start it and press {key_of('first.again')}, or choose another."
+        return Content.assemble(("✗ ", "$error"), (f"{lack_text(lacking)}. ", "$text"), (rest, "$text-muted"))
 
     def on_mount(self) -> None:
         self._options.focus()
         self._draw_verbs()
         self.action_first_again()
+        if self._lacking is not None and self._lacking.note in KEY_NOTES:
+            self._ask_key(self._lacking.url)
+
+    def _ask_key(self, url: str) -> None:
+        self._named = self._address.value = url
+        self._key.value, self._fields.display = "", True
+        self._key.focus()
 
     def _draw_verbs(self) -> None:
         brings = bool(self._host.trust.waiting())
@@ -212,9 +219,7 @@ class FirstRun(ClosedOnce[bool]):
             await servers.use(url, model, key)
         except ProviderError as error:
             if error.fault is Fault.KEY_REFUSED:
-                self._named = self._address.value = url
-                self._fields.display = True
-                self._key.focus()
+                self._ask_key(url)
             raise
         return True
 
@@ -257,8 +262,8 @@ class FirstRun(ClosedOnce[bool]):
         for kind, url in KNOWN_ADDRESSES[:SHOWN_PORTS]:
             if not any(is_same_server(each.url, url) for each in found if "//" in each.url):
                 add(_Row(f"{sign} ", "$text-muted", (kind, short_address(url), ""), text))
-        if self._silent:
-            add(_Row("  ", "$text-muted", ("Continue", "", ""), f"with {self._silent}"), KEEP)
+        if self._lacking is not None:
+            add(_Row("  ", "$text-muted", ("Continue", "", ""), f"with {self._lacking.url}"), KEEP)
         add(_Row("+ ", "$text-muted", ("Server URL", "", ""), "type an address"), OTHER)
         add(_Row("  ", "$text-muted", ("Demo", "", ""), "a scripted model, nothing to install"), DEMO)
         options.action_first()
@@ -419,10 +424,10 @@ class AppStartup:
     async def _ask_first(self, host: SessionHost) -> None:
         """Ask what must be known before a session opens: which model, and whether the folder's own settings hold."""
         app, workbench = self._app, self._workbench
-        silent = "" if host.setup_note or app.options.is_demo else await host.servers.silent_choice()
-        if host.setup_note or silent:
+        lacking = None if host.setup_note or app.options.is_demo else await host.servers.choice_problem()
+        if host.setup_note or lacking is not None:
             workbench.set_note("no model chosen yet")
-            is_demo = await app.push_screen_wait(FirstRun(host, silent, now=app.now))
+            is_demo = await app.push_screen_wait(FirstRun(host, lacking, now=app.now))
             if is_demo and not workbench.prompt.text:
                 workbench.prompt.replace_text(DEMO_TASK)
                 workbench.say("the model is scripted; tools and sandbox are real; press enter to start")

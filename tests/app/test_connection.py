@@ -11,7 +11,9 @@ from lmtui.config import Config
 from lmtui.core.errors import ConfigError, ProviderError
 from lmtui.core.events import ModelChanged, Notice
 from lmtui.core.hosts import root_url
+from lmtui.core.servers import lack_text
 from lmtui.core.sessions import Session
+from lmtui.models.demo_scripts import Scenario
 from lmtui.models.discovery import find_servers, read_choices
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import state_dir
@@ -116,6 +118,20 @@ async def test_an_address_that_is_named_again_has_the_model_and_the_key_that_wer
     runtime._use_config(Config(sandbox="process", url=server.url))
     await run(await runtime.new_session())
     assert len(other.requests) == 1, "settings that name the same server leave the choice of now alone"
+
+
+async def test_what_an_address_that_is_named_lacks_is_told_until_its_key_and_model_are_there(open_one: Open) -> None:
+    async with ScriptedServer(Scenario((DONE,), models=("big", "small")), key="sk-9") as server:
+        for settings, lacks in (
+            ({}, "API key required"), ({"api_key": "sk-8"}, "wrong API key"), ({"api_key": "sk-9"}, "several models"),
+            ({"api_key": "sk-9", "model": "small"}, ""),
+        ):  # fmt: skip
+            servers = open_one(server.url, **settings).servers
+            problem = await servers.choice_problem()
+            assert (lacks in lack_text(problem)) if problem is not None else not lacks
+        named = open_one(server.url, model="small")
+        await named.servers.use(server.url, "", "sk-9")
+        assert (await named.servers.choice_problem(), read_choices()[0].model) == (None, "small")
 
 
 async def test_servers_that_were_used_are_kept_the_newest_first_and_said_when_they_are_silent(

@@ -75,7 +75,7 @@ Files: changed git_changes git_status list paths paths_note read unmatched watch
 Extensions: names
 PromptSource: read
 Jobs: follow_changes is_scheduled known pause read remove resume run_now
-ModelServers: find known pool silent_choice
+ModelServers: choice_problem find known pool
 SettingsControls: roles
 Trust: answered_elsewhere refused trusted waiting
 BackgroundCommands: commands read stop

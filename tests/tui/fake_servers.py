@@ -40,7 +40,7 @@ class FakeServers:
         self.profiles: dict[tuple[str, str], ModelProfile] = {}
         self.error: LmtuiError | None = None
         self.refusal: LmtuiError | None = None
-        self.silent = ""
+        self.problem: ServerFound | None = None
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -93,8 +93,8 @@ class FakeServers:
         note = "native: it writes its calls as text; text: works"
         return ExamResult(url, model, ToolCallFormat.TEXT, note, 8.0, "kept for new sessions")
 
-    async def silent_choice(self) -> str:
-        return self.silent
+    async def choice_problem(self) -> ServerFound | None:
+        return self.problem
 
     async def use(self, url: str, model: str, key: str = "") -> None:
         if self.refusal is not None:

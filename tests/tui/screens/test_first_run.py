@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from tests.tui.driving import Driver, running
@@ -38,15 +40,20 @@ class WantsKey(FakeServers):
         await super().use(url, model, key)
 
 
-async def test_an_address_is_typed_then_its_key_unseen_then_its_model_chosen() -> None:
-    host = FakeHost(setup_note=NOTE)
+@pytest.mark.parametrize("is_named", [False, True])
+async def test_a_server_is_typed_or_named_then_its_key_typed_unseen_then_its_model_chosen(is_named: bool) -> None:
+    host = FakeHost(setup_note="" if is_named else NOTE)
     host.servers = WantsKey(host)
     host.servers.found = ()
+    host.servers.problem = ServerFound("a server", "http://box:8080", (), "API key required") if is_named else None
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
-        await driver.until(lambda: "No model server answers" in driver.text())
-        await driver.press("enter", *"http://box:8080", "enter")
+        if not is_named:
+            await driver.until(lambda: "No model server answers" in driver.text())
+            await driver.press("enter", *"http://box:8080", "enter")
         await driver.until(lambda: "API key required" in driver.text())
+        await driver.press(*"sk-8", "enter")
+        await driver.until(lambda: "••••" not in driver.text())
         await driver.press(*"sk-9")
         assert "sk-9" not in driver.text()
         await driver.press("enter")
@@ -105,7 +112,7 @@ async def test_what_was_typed_in_the_demo_stays_out_of_the_folder_one_came_from(
 
 async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() -> None:
     host = FakeHost()
-    host.servers.silent = "http://127.0.0.1:9999/v1"
+    host.servers.problem = ServerFound(ServerKind.KEPT, "http://127.0.0.1:9999/v1", ())
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
         assert "No server at http://127.0.0.1:9999/v1" in driver.text()
