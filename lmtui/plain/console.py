@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lmtui.commands.work_commands import INDENT
 from lmtui.core.agent_events import PlanProposed
-from lmtui.core.errors import LmtuiError, ToolError, UsageError
+from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, base_url
 from lmtui.core.look_alikes import approval_warning, warning
@@ -27,7 +27,7 @@ from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
-from lmtui.core.servers import ServerFound, lack_text
+from lmtui.core.servers import KEY_NOTES, ServerFound, lack_text
 from lmtui.core.sessions import Answer, SessionHost
 from lmtui.core.tool_servers import ToolServers
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
@@ -75,8 +75,10 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
     if not found:
         plain.say("no model server answers here")
     keep = ", or enter to keep that server" if lacking else ""
+    asked = "" if lacking is None or lacking.note not in KEY_NOTES else lacking.url
     while True:
-        typed = plain.terminal.read(f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: ").strip()
+        question = f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: "
+        typed, asked, wants_key = asked or plain.terminal.read(question).strip(), "", bool(asked)
         if lacking and not typed:
             return None
         try:
@@ -85,16 +87,33 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
             if typed == "demo":
                 return plain.loop.wait(plain.host.start_demo())
             if "." in typed or ":" in typed:
-                at = sanitize_line(base_url(typed))
-                key = plain.terminal.read(f"API key for {at} (Enter if none is needed): ", is_secret=True).strip()
-                named = plain.loop.wait(plain.host.servers.look(typed, key))
-                if named is None or not named.needs_model:
-                    return plain.loop.wait(plain.host.servers.use(typed, "", key))
-                found = _list_models(plain, [named], key)
+                listed = _use_address(plain, typed, wants_key=wants_key)
+                if listed is None:
+                    return None
+                found = listed or found
             else:
                 plain.say("Type a number, an address or demo. Ctrl+D leaves.")
         except LmtuiError as error:
             plain.say(f"error: {error.full_text()}")
+
+
+def _use_address(plain: PlainSession, url: str, *, wants_key: bool) -> list[tuple[str, str, str]] | None:
+    """Ask for a key until it is right and use the server; None once it is used, else the models to choose from, if any."""
+    while True:
+        hint = "Enter to go back" if wants_key else "Enter if none is needed"
+        key = plain.terminal.read(f"API key for {sanitize_line(base_url(url))} ({hint}): ", is_secret=True).strip()
+        if wants_key and not key:
+            return []
+        try:
+            named = plain.loop.wait(plain.host.servers.look(url, key))
+            if named is not None and named.needs_model:
+                return _list_models(plain, [named], key)
+            return plain.loop.wait(plain.host.servers.use(url, "", key))
+        except ProviderError as error:
+            if error.fault is not Fault.KEY_REFUSED:
+                raise
+            plain.say(f"error: {error.full_text()}")
+            wants_key = True
 
 
 def _list_models(plain: PlainSession, servers: Sequence[ServerFound], key: str = "") -> list[tuple[str, str, str]]:

@@ -9,13 +9,14 @@ from lmtui.core.errors import McpError
 from lmtui.core.events import Level, Notice, Outcome
 from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import GrantScope, Mode
-from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.servers import NO_KEY, ServedModel, ServerFound
 from lmtui.core.sessions import Answer
 from lmtui.core.tool_servers import Reach
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
 from lmtui.plain.console import Console, PlainStart
 from tests.sets import for_each
+from tests.tui.fake_servers import WantsKey
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.scenes_attempts import some_attempts
 
@@ -27,6 +28,7 @@ class Paper:
         self.typed = list(typed)
         self.said: list[str] = []
         self.started_with: list[str] = []
+        self.unseen: list[str] = []
 
     def say(self, line: str) -> None:
         self.said.append(line)
@@ -37,9 +39,10 @@ class Paper:
         if not self.typed:
             raise EOFError
         found = self.typed.pop(0)
-        if isinstance(found, str):
-            return found
-        raise found
+        if not isinstance(found, str):
+            raise found
+        self.unseen += [found] if is_secret else []
+        return found
 
     def drop_typed(self) -> None:
         pass
@@ -169,6 +172,19 @@ def test_the_first_run_asks_for_the_key_of_an_address_and_one_of_its_models() ->
     paper, _ = talk("fix a.py please", "/help", "http://box:1", "sk-9", "2", host=host)
     assert (host.used, host.servers.keys) == (("http://box:1", "two"), {"http://box:1": "sk-9"})
     assert "Type a number, an address or demo. Ctrl+D leaves." in paper.said
+
+
+@for_each(("typed", "used"), [
+    (("sk-8", "sk-9", "2"), "http://box:1"), (("", "1"), "http://other"), (("sk-8", "", "1"), "http://other"),
+])  # fmt: skip
+def test_a_key_that_is_refused_is_asked_for_again_unseen(typed: tuple[str, ...], used: str) -> None:
+    host = Host()
+    host.servers = WantsKey(host)
+    host.servers.found = (ServerFound("other", "http://other", (ServedModel("one"),)),)
+    host.servers.problem = ServerFound("a server", "http://box:1", (), NO_KEY)
+    paper, _ = talk(*typed, host=host)
+    assert host.used == (used, "two" if used == "http://box:1" else "one")
+    assert paper.unseen == [each for each in typed if not each.isdecimal()]
 
 
 def test_where_a_server_runs_is_chosen_before_the_yes() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from lmtui.core.errors import LmtuiError
+from lmtui.core.errors import Fault, LmtuiError, ProviderError
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import (
     ExamResult,
@@ -110,6 +110,18 @@ class FakeServers:
         self.found = tuple(
             replace(server, models=tuple(map(changed, server.models))) if server.url == url else server for server in self.found
         )
+
+
+class WantsKey(FakeServers):
+    """Servers at `box`, which need the key sk-9, and others."""
+
+    async def look(self, url: str, key: str = "") -> ServerFound | None:
+        return ServerFound("a server", url, (ServedModel("one"), ServedModel("two")) if key == "sk-9" else ())
+
+    async def use(self, url: str, model: str, key: str = "") -> None:
+        if "box" in url and key != "sk-9":
+            raise ProviderError(Fault.KEY_REFUSED, f"{url}: API key required")
+        await super().use(url, model, key)
 
 
 SERVERS = (

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.servers import ServedModel, ServerFound, ServerKind
+from lmtui.core.servers import ServerFound, ServerKind
 from tests.tui.driving import Driver, running
-from tests.tui.fake_servers import FakeServers
+from tests.tui.fake_servers import WantsKey
 from tests.tui.fakes import FakeHost
 
 NOTE = "No model server is chosen yet."
@@ -28,16 +28,6 @@ async def test_servers_are_listed_and_enter_takes_the_marked_one() -> None:
         await driver.press("down", "enter")
         await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
-
-
-class WantsKey(FakeServers):
-    async def look(self, url: str, key: str = "") -> ServerFound | None:
-        return ServerFound("a server", url, (ServedModel("one"), ServedModel("two")) if key == "sk-9" else ())
-
-    async def use(self, url: str, model: str, key: str = "") -> None:
-        if key != "sk-9":
-            raise ProviderError(Fault.KEY_REFUSED, f"{url}: API key required")
-        await super().use(url, model, key)
 
 
 @pytest.mark.parametrize("is_named", [False, True])
