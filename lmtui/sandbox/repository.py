@@ -204,7 +204,10 @@ def _kept_settings(workspace: Path, found: Repository, home: Path) -> Path:
 def _values(git_dir: str, home: Path) -> dict[str, str]:
     """Return the settings of the user and the system, those for folders like this one included (git-config(1), includeIf)."""
     found: dict[str, str] = {}
-    listed = [_git("config", scope, "--includes", "-z", "--list") for scope in ("--system", "--global")]
+    own = os.environ.get("GIT_CONFIG_GLOBAL")  # else git reads both of these, and lists one
+    files = [_own_folder(home) / "config", home / ".gitconfig"] if own is None else [Path(own)]
+    scopes = [("--system",), *(("--file", str(each)) for each in files)]
+    listed = [_git("config", *scope, "--includes", "-z", "--list") for scope in scopes]
     for scope in listed:
         for entry in scope.split("\0"):
             name, _, value = entry.partition("\n")
@@ -228,10 +231,13 @@ def _path(text: str, home: Path) -> Path:
     return home / text.removeprefix("~/").removeprefix("./") if text.startswith(("~/", "./")) else Path(text)
 
 
+def _own_folder(home: Path) -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config", "git")
+
+
 def _own_file(named: str, kind: str, home: Path) -> str:
     """Return the text of the user's file of ignored files or of attributes."""
-    folder = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config", "git")
-    usual = folder / ("ignore" if kind == "exclude" else "attributes")
+    usual = _own_folder(home) / ("ignore" if kind == "exclude" else "attributes")
     try:
         with (_path(named, home) if named else usual).open("rb") as file:
             return file.read(_MAX_BYTES).decode("utf-8", "surrogateescape")

@@ -7,6 +7,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.rules import SETTINGS, Effect, mask_expressions, parse_rule
 from lmtui.core.ports import Sandbox
+from lmtui.sandbox.repository import find_repository
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import BUBBLEWRAP, ISOLATED, LANDLOCK, WITH_SHELL, Gate, OpenSandbox, fill, git
 from tests.sets import for_each
@@ -373,6 +374,16 @@ async def test_the_user_s_settings_hold(settings: Path, tmp_path: Path, workspac
     await sandbox.run_command("git add crlf && git commit -m two")
     assert (await sandbox.run_git(["log", "-1", "--format=%an <%ae>"])).output == "Ada O'L <here@example.org>\n"
     assert (await sandbox.run_git(["cat-file", "-p", "HEAD:crlf"])).output == "1\n"
+
+
+def test_both_files_of_the_user_s_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    fill(
+        tmp_path, {".gitconfig": "[user]\n\tname = Ada\n", "xdg/git/config": "[user]\n\tname = Eve\n\temail = e@example.org\n"}
+    )
+    config = Path(find_repository(tmp_path, tmp_path).config).read_text()
+    assert [each in config for each in ("Ada", "Eve", "e@example.org")] == [True, False, True]
 
 
 async def test_what_cannot_run_here_is_refused_by_name(settings: Path, workspace: Path, open_sandbox: OpenSandbox) -> None:
