@@ -551,8 +551,10 @@ def translate(pattern: str) -> str:
     Raises:
         SandboxError: the pattern is empty, too long or no glob.
     """
-    if not pattern or len(pattern) > _MAX_GLOB_CHARS or "\0" in pattern:
-        raise SandboxError("the glob is empty, too long or has a NUL character in it")
+    if not pattern or len(pattern) > _MAX_GLOB_CHARS or "\0" in pattern or pattern[0] == "!":
+        raise SandboxError(
+            "the glob is empty, too long, has a NUL character in it or begins with !, which excludes nothing here"
+        )
     body = pattern.removeprefix("./")
     try:
         return rf"(?s:{'' if '/' in body else '(?:.*/)?'}{glob_expression(body)})\Z"

@@ -203,6 +203,9 @@ def _is_ignored(path: str, rules: list[_Rule], *, is_folder: bool) -> bool:
     return False
 
 
+_ONLY_RG = re.compile(r"\\[npPz]|\[\[:")  # these mean something else in Python
+
+
 def _grep_by_rg(root: Root, query: Message) -> Iterator[_Line]:
     arguments = ["--json", "--crlf", "--sort=path", *_BASE, f"--context={query['context_lines']}", "-e", query["pattern"]]
     arguments += ["--ignore-case"] * query["ignore_case"] + ["--fixed-strings"] * query["is_literal"]
@@ -210,6 +213,8 @@ def _grep_by_rg(root: Root, query: Message) -> Iterator[_Line]:
         is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
         if not is_folder and not stat.S_ISREG(os.fstat(place).st_mode):
             raise Refused(f"{query['path']} is not a regular file")
+        if not is_folder:
+            _ = next(_texts(root, query), None)  # a binary one is refused, in which ripgrep finds nothing
         with _start(arguments, place) as process:
             yield from _read_rg(process, real, is_folder, query)
 
@@ -235,6 +240,8 @@ def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query
 
 
 def _grep_by_python(root: Root, query: Message) -> Iterator[_Line]:
+    if not query["is_literal"] and (other := _ONLY_RG.search(query["pattern"])):
+        raise Refused(f"the search failed: {other[0]} in a pattern needs ripgrep")
     try:
         source = re.escape(query["pattern"]) if query["is_literal"] else query["pattern"]
         expression = re.compile(source, re.IGNORECASE if query["ignore_case"] else 0)
@@ -247,7 +254,8 @@ def _grep_by_python(root: Root, query: Message) -> Iterator[_Line]:
 def _texts(root: Root, query: Message) -> Iterator[tuple[str, TextIO]]:
     """Yield the files to search with their text, as ripgrep reads it; no binary ones."""
     with root.opened(query["path"], os.O_RDONLY) as (place, real):
-        names = list(walk(root.fd, real)) if stat.S_ISDIR(os.fstat(place).st_mode) else [real]
+        is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
+        names = list(walk(root.fd, real)) if is_folder else [real]
     names = list(filter(re.compile(query["glob"]).match, names))
     for path in sorted(names, key=lambda name: os.fsencode(name).split(b"/")):
         try:
@@ -259,6 +267,8 @@ def _texts(root: Root, query: Message) -> Iterator[tuple[str, TextIO]]:
             if not any("\0" in piece for piece in iter(partial(file.read, _PIECE_CHARS), "")):
                 file.seek(0)
                 yield path, file
+            elif not is_folder:
+                raise Refused(f"{path} is binary, or in an encoding without a mark, and is not searched: use a command")
 
 
 def _grep_file(path: str, file: TextIO, expression: re.Pattern[str], around: int) -> Iterator[_Line]:
