@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.prompt_text import PromptFile
+from lmtui.core.prompt_text import PromptFile, find_prompt
 from lmtui.features.front_matter import allowed_rules, read_front
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts, commands_trust
 from lmtui.plain_files import LINKED
@@ -43,9 +43,14 @@ def test_folders_become_part_of_the_name_and_the_nearer_file_wins(places: Places
     places.put("git/log.md")
     places.put("mend.md", "mine", is_own=True)
     places.put("only.md", "mine", is_own=True)
-    found = places.usable()
-    assert {name: file.body for name, file in found.items()} == {"mend": "folder's", "git:log": "Do it.", "only": "mine"}
-    assert places.problems() == {str(places.own / "mend.md"): "hidden by .lmagent/commands/mend.md"}
+    places.put("user/only.md")
+    found = {name: file.body for name, file in places.usable().items()}
+    called = {"mend": "folder's", "user:mend": "mine", "git:log": "Do it.", "only": "mine", "project:user:only": "Do it."}
+    assert (found, places.problems()) == (called, {})
+    for name in ("mend", "only"):
+        prompt = find_prompt(places.prompts.found(), f"/user:{name}")
+        assert prompt is not None
+        assert prompt.file.body == "mine"
 
 
 def test_a_place_that_is_a_link_or_behind_one_is_not_walked(places: Places, tmp_path: Path) -> None:

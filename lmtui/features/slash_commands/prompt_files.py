@@ -49,6 +49,8 @@ class MarkdownPrompts:
         hidden: list[PromptFile] = []
         for raw in files:
             file = self._checked(raw)
+            if file.name in known and file.is_own:
+                file = replace(file, name=file.whole_name)
             if file.problem or file.name in known:
                 other = known[file.name].source if file.name in known else ""
                 hidden.append(file if file.problem else replace(file, problem=f"hidden by {other}"))
@@ -62,8 +64,8 @@ class MarkdownPrompts:
     def _checked(self, raw: PromptFile) -> PromptFile:
         if raw.problem:
             return raw
-        if raw.name.lower() in command_table().names:
-            raw = replace(raw, name=raw.whole_name)  # lmtui's own has the short name
+        if raw.name.lower() in command_table().names or raw.name.startswith(("user:", "project:")):
+            raw = replace(raw, name=raw.whole_name)  # the short name is lmtui's own, or a whole name of another
         if raw.allowed is None:
             return raw
         rules, warnings = allowed_rules(raw.allowed[0], self._canonical)
