@@ -80,8 +80,8 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         self._actions.changed = lambda: None
 
     def key(self, row: ModelRow) -> ModelId | None:
-        """Return what a model is known by; a server's line is a heading."""
-        return row.id if row.model is not None else None
+        """Return what a model is known by, or a server that needs a key; another server's line is a heading."""
+        return row.id if row.model is not None or row.server.note in KEY_NOTES else None
 
     def line(self, row: ModelRow, width: int) -> Line:
         """Return a server's line or a model's."""
@@ -101,7 +101,7 @@ class Models(ListDialog[ModelRow, ModelId | None]):
     def about(self, row: ModelRow | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what is known of a model, or how far its load is."""
         if row is None or row.model is None or row.server.url == PROFILES_URL:
-            return "", self.verbs()
+            return "Enter asks for its API key." if row is not None and row.model is None else "", self.verbs()
         step = self._actions.progress.get(row.id)
         known = self._actions.host.servers.known(row.server.url, row.model)
         details = [step.text] if step else [*model_details(row.model), *profile_details(known)]
@@ -137,23 +137,28 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         if not is_error:
             self.action_models_again()
 
+    def _marked_model(self) -> ModelRow | None:
+        return self.current if self.current is not None and self.current.model is not None else None
+
     def act(self) -> None:
-        """Take the marked model."""
-        if self.current is not None:
+        """Take the marked model, or ask for the key of the marked server."""
+        if self._marked_model() is None and self.current is not None:
+            self.action_models_add(self.current.server.url)
+        elif self.current is not None:
             _ = self.dismiss(self.current.id)
 
     def action_models_again(self) -> None:
         """Look for servers again."""
         self.run_worker(self._look(), group="models-look", exclusive=True)
 
-    def action_models_add(self) -> None:
-        """Ask for the address of a server."""
-        self.run_worker(self._ask_and_add(), group="models-ask", exclusive=True)
+    def action_models_add(self, url: str = "") -> None:
+        """Ask for the address of a server, if none is given, and its key."""
+        self.run_worker(self._ask_and_add(url), group="models-ask", exclusive=True)
 
-    async def _ask_and_add(self) -> None:
+    async def _ask_and_add(self, at: str) -> None:
         refusing = next((row.server.url for row in self.all_rows if row.server.note in KEY_NOTES), "")
-        ask = self.app.push_screen_wait
-        url = await ask(AskText("Server URL", value=self._url or refusing, placeholder="http://localhost:8080"))
+        ask, known = self.app.push_screen_wait, self._url or refusing
+        url: str | None = at or await ask(AskText("Server URL", value=known, placeholder="http://localhost:8080"))
         key = await ask(AskText("API key", placeholder="empty: no key, or the saved one", is_secret=True)) if url else None
         if url and key is not None:
             self._url = url
@@ -167,7 +172,7 @@ class Models(ListDialog[ModelRow, ModelId | None]):
 
     def action_models_load(self) -> None:
         """Ask for a window and load the marked model."""
-        current = self.current
+        current = self._marked_model()
         if current is not None and not current.server.can_load:
             self.say(cannot_text(current.server), "$warning")
         elif current is not None:
@@ -190,7 +195,7 @@ class Models(ListDialog[ModelRow, ModelId | None]):
 
     def action_models_unload(self) -> None:
         """Unload the marked model, or give up its load."""
-        current = self.current
+        current = self._marked_model()
         if current is None:
             return
         if current.id in self._actions.progress:
@@ -202,13 +207,13 @@ class Models(ListDialog[ModelRow, ModelId | None]):
 
     def action_models_role(self) -> None:
         """Ask which kind of work the marked model is to do."""
-        current = self.current
-        if current is not None and current.model is not None:
+        current = self._marked_model()
+        if current is not None:
             self.run_worker(self._actions.ask_role(*current.id), group="models-ask", exclusive=True)
 
     def action_models_exam(self) -> None:
         """Test the marked model, which continues when the list is left."""
-        current = self.current
+        current = self._marked_model()
         if current is not None and current.model is not None and current.model.is_embedder:
             self.say("it embeds only: there is nothing to test", "$warning")
         elif current is not None:

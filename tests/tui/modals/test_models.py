@@ -4,7 +4,7 @@ from textual.widgets import Input
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.roles import ModelRole
-from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.servers import NO_KEY, ServedModel, ServerFound
 from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.modals.model_rows import ModelRow, model_row, server_row
 from lmtui.tui.modals.models import ROLE_NOTES, read_window
@@ -44,10 +44,10 @@ async def enter_takes_a_model_of_any_server_for_this_session(driver: Driver) -> 
     for key, url, name, where in (
         ("down", OLLAMA, "llama3.2:3b", "llama3.2:3b"),
         ("home", lm_studio, QWEN3.name, f"now using {QWEN3.name} at {lm_studio}"),
-        ("end", "gguf:", PHI.name, f"now using {PHI.name} on this machine"),
+        ("end up", "gguf:", PHI.name, f"now using {PHI.name} on this machine"),
     ):
         await open_models(driver)
-        await driver.press(key, "enter")
+        await driver.press(*key.split(), "enter")
         await driver.until_shown(where)
         assert driver.host.used == (url, name)
         assert (driver.view.state.model.name, driver.view.state.model.url) == (name, url)
@@ -125,7 +125,7 @@ async def a_model_is_unloaded_where_its_server_loads_and_unloads(driver: Driver)
     await driver.until_shown(f"{QWEN.name}: unloaded", "#models-state")
     await driver.press("down", "up")
     await driver.until_shown("not loaded", "#models-state")
-    await driver.press("end", "up", "l")
+    await driver.press("end", "up", "up", "l")
     await driver.until_shown("serves what it was started with")
     await driver.press("u")
     assert (servers.loads, servers.unloads) == ([], [QWEN.name])
@@ -139,6 +139,19 @@ async def nothing_there_says_what_to_do(driver: Driver) -> None:
     await driver.until_shown("No model server answers. Start one and refresh, or add one")
     await driver.press("enter", "l", "u")
     assert host.servers.loads == []
+
+
+@plain_cases
+async def enter_on_a_server_that_needs_a_key_asks_for_it_unseen(driver: Driver) -> None:
+    servers = driver.host.servers
+    servers.found = (ServerFound("a server", "http://box", (), NO_KEY),)
+    await driver.press("alt+e", to="Models")
+    await driver.until_shown(NO_KEY)
+    await driver.press("l", "u", "o", "t", "enter", to="AskText")
+    await driver.press(*"sk-9")
+    assert "sk-9" not in driver.text()
+    await driver.press("enter", to="Models")
+    await driver.until(lambda: servers.keys == {"http://box": "sk-9"})
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
