@@ -317,6 +317,7 @@ KNOWN_ADDRESSES = (
 
 NO_ANSWER = "no answer"
 NO_KEY, WRONG_KEY = KEY_NOTES = "API key required", "wrong API key"
+KEY_HINT = "Set LLM_API_KEY, or run `lmtui` and enter the key (in the full-screen app: Alt+E)."
 UNKNOWN_WINDOW = "window unknown"
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
 from lmtui.core.messages import RetryChunk, StreamChunk
 from lmtui.core.sanitize import sanitize_line
+from lmtui.core.servers import KEY_HINT
 
-KEY_HINT = "Set LLM_API_KEY, or enter the key in the app: Alt+E, then a."
 PASSING = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.SERVER_ERROR, Fault.CUT})
 """Faults that pass by themselves: the request may be sent again."""
 

@@ -87,7 +87,7 @@ async def test_a_wrong_key_is_told_and_not_shown_and_an_unknown_model_is_named()
         pieces = await ask(server, key="right-key")
         with pytest.raises(ProviderError, match="nosuch") as unknown:
             await ask(server, key="right-key", model="nosuch")
-    assert caught.value.fault is Fault.KEY_REFUSED
+    assert (caught.value.fault, "run `lmtui` and enter the key" in caught.value.hint) == (Fault.KEY_REFUSED, True)
     assert "wrong-key" not in caught.value.full_text()
     assert unknown.value.fault is Fault.UNKNOWN_MODEL
     assert completion(pieces).message.text == "ok"
