@@ -24,10 +24,11 @@ from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import parse_roles, unasked_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.servers import ServerFound, size_text, window_words
+from lmtui.core.servers import KEY_HINT, KEY_NOTES, ServerFound, size_text, window_words
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir, themes_dir
 from lmtui.plain_files import list_plain
 
+_OTHER_SERVER = "Start it, or name another: LLM_URL, or `url` in your settings."
 _LEAST_FREE, _MOST_MEMORY, _MOST_NAMED = 5_000_000_000, 0.9, 20
 _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
 
@@ -147,16 +148,17 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
         return [CheckRow("models", FAILURE, str(error), error.hint)]
     wanted = loaded.config.url
     if wanted and not any(is_same_server(server.url, wanted) for server in servers):
-        hint = "Start it, or name another: LLM_URL, or `url` in your settings."
-        return [CheckRow("models", WARNING, f"no model server answers at {wanted}", hint)]
+        return [CheckRow("models", WARNING, f"no model server answers at {wanted}", _OTHER_SERVER)]
     if not servers:
         hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address (LLM_URL, `url`); `lmtui demo` needs none."
         return [CheckRow("models", WARNING, "no model server answers", hint)]
-    rows = [
-        CheckRow("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {server_offer(server)}")
-        for server in servers
-    ]
-    return [*rows, *_model_rows(loaded, servers), *memory_rows(loaded, servers[0])]
+    return [*map(_server_row, servers), *_model_rows(loaded, servers), *memory_rows(loaded, servers[0])]
+
+
+def _server_row(server: ServerFound) -> CheckRow:
+    is_well = bool(server.models) and server.note not in KEY_NOTES
+    hint = "" if is_well else KEY_HINT if server.note in KEY_NOTES else _OTHER_SERVER
+    return CheckRow("models", OK if is_well else WARNING, f"{server.kind} at {server.url}: {server_offer(server)}", hint)
 
 
 def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:

@@ -12,7 +12,7 @@ import pytest
 
 from lmtui.app.checks import BackendReport, memory_bytes
 from lmtui.config import Config, Loaded, load_config
-from lmtui.core.servers import ServedModel, ServerFound, ServerKind
+from lmtui.core.servers import KEY_HINT, ServedModel, ServerFound, ServerKind
 from lmtui.headless.doctor import memory_rows, report, sandbox_rows
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.scripted_server import ScriptedServer
@@ -126,6 +126,15 @@ async def test_a_model_that_the_server_in_use_does_not_list_is_a_warning(
     assert [row["state"] for row in found] == [state for state, _ in told]
     assert all(hint in row["hint"] for row, (_, hint) in zip(found, told, strict=True))
     assert code >= len(told)
+
+
+async def test_a_server_that_needs_a_key_is_a_warning_that_says_how_to_give_it(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with ScriptedServer(Scenario(()), key="sk-9") as server:
+        await report(workspace, Loaded(Config(url=server.url), {}), argparse.Namespace(offline=False, json=True))
+    found = [row for row in json.loads(capsys.readouterr().out) if "API key required" in row["text"]]
+    assert [(row["state"], row["hint"]) for row in found] == [("warning", KEY_HINT)]
 
 
 def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alone() -> None:
