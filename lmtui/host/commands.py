@@ -40,6 +40,8 @@ def host(arguments: argparse.Namespace) -> int:
             return _show(found, is_json=arguments.json)
         case "stop":
             return _stop(is_forced=arguments.now)
+        case _ if arguments.http:
+            raise UsageError("--http goes with start", f"Use `lmtui host start --http {sanitize_line(arguments.http)}`.")
         case _:
             return _show(running_host(), is_json=arguments.json)
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 
 from lmtui.config import Config
-from lmtui.core.errors import LmtuiError
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope, TurnEnded, TurnReason
 from lmtui.host import commands
 from lmtui.host.connect import HostInfo, running_host, write_info
@@ -43,6 +43,12 @@ def other() -> Iterator[subprocess.Popen[bytes]]:
 
 def _stop() -> int:
     return commands.host(argparse.Namespace(action="stop", now=False, json=False))
+
+
+def test_an_address_without_start_is_refused_with_the_command_to_use() -> None:
+    with pytest.raises(UsageError, match="--http goes with start") as caught:
+        commands.host(argparse.Namespace(action="status", http="127.0.0.1:0", json=False))
+    assert "`lmtui host start --http 127.0.0.1:0`" in caught.value.hint
 
 
 async def test_a_host_of_another_pid_namespace_is_stopped_and_no_program_that_has_its_process_id(
