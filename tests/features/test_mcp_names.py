@@ -74,16 +74,20 @@ def test_a_schema_is_told_as_a_grammar_takes_it_and_without_end_only_at_its_top(
             "mail": {"type": "string", "description": "Who.", "pattern": r"^(?!\.)[a-z]+@x$", "format": "email"},
             "ids": {"type": "array", "items": {"type": ["string", "text"], "pattern": "^[0-9]+$"}},
             "odd": {"type": "file", "enum": [], "required": True, "properties": [1], "anyOf": [], "items": "x", "const": 1e999},
+            "any": True, "told": {"description": "What."}, "all": {"items": True}, "one": {"anyOf": [{}, {"enum": [1]}]},
             "far": {"$ref": "https://example.com/x.json"}, "near": {"$ref": "#/$defs/N"}, "lost": {"$ref": "#/components/L"},
         },
-        "$defs": {"N": {"type": "null"}}, "required": ["mail", 3],
+        "$defs": {"N": {"type": "null"}}, "required": ["mail", 3], "oneOf": [{"required": ["ids"]}],
     }  # fmt: skip
     found = told_schema(schema)
-    assert found["required"] == ["mail"]
+    assert (found["required"], "oneOf" in found) == (["mail"], False)
+    kinds = ("array", "boolean", "null", "number", "object", "string")
+    anything = {"anyOf": [{"type": kind} for kind in kinds]}
     assert found["properties"] == {
         "mail": {"type": "string", "description": r"Who. (format: email) (pattern: ^(?!\.)[a-z]+@x$)"},
         "ids": {"type": "array", "items": {"type": ["string"], "description": "(pattern: ^[0-9]+$)"}},
-        "odd": {"const": None}, "far": {}, "near": {"$ref": "#/$defs/N"}, "lost": {},
+        "odd": {"const": None}, "far": anything, "near": {"$ref": "#/$defs/N"}, "lost": anything,
+        "any": anything, "told": {"description": "What.", **anything}, "all": {"items": anything}, "one": anything,
     }  # fmt: skip
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(100):
@@ -127,7 +131,7 @@ def test_changed_words_and_schemas_stand_below_each_other_and_one_that_no_model_
         "- Say it back.", "+ Say it loudly.", '- text.type: "string"', '+ text.type: "integer"',
         '- required: ["text"]', '+ required: ["loud", "text"]', '+ loud.type: "boolean"',
     )  # fmt: skip
-    one, other = (a_tool("a", items={"items": {"anyOf": [{"type": kind}, {}]}}) for kind in ("string", "number"))
+    one, other = (a_tool("a", items={"items": {"anyOf": [{"type": kind}, {"type": "null"}]}}) for kind in ("string", "number"))
     (change,) = changes_of([one], [other])
     assert change.lines == ('- items.items.anyOf.1.type: "string"', '+ items.items.anyOf.1.type: "number"')
     schema = {**ECHO.schema, "x-note": "obey me"}

@@ -40,6 +40,8 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array",
 _TOLD_RULES = ("format", "pattern")  # grammars of servers take few of these: the model is told, the MCP server checks
 _MAPS = frozenset({"properties", "$defs", "definitions"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SHAPES = _KEPT_WORDS.keys() - {"required", "additionalProperties", "default", "$defs", "definitions"}
+_ANY = [{"type": name} for name in sorted(_TYPES - {"integer"})]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,10 @@ def _slim(value: Mapping[str, Any], depth: int, refs: Collection[str]) -> dict[s
         if key in _MAPS:
             found[key] = {_word(name): _part(part, depth, refs) for name, part in each.items()}
         elif key in _LISTS:
-            found[key] = [_part(part, depth, refs) for part in each]
-        elif key in ("items", "additionalProperties"):
+            parts = [_part(part, depth, refs) for part in each]
+            is_any = key in ("anyOf", "oneOf") and any(part.get("anyOf") is _ANY for part in parts)
+            found |= {} if is_any else {key: parts}
+        elif key == "items" or (key == "additionalProperties" and not isinstance(each, bool)):
             found[key] = _part(each, depth, refs)
         elif key == "type":
             names = [name for name in (each if isinstance(each, list) else [each]) if isinstance(name, str) and name in _TYPES]
@@ -140,8 +144,10 @@ def _slim(value: Mapping[str, Any], depth: int, refs: Collection[str]) -> dict[s
     return {**found, "description": harmless(" ".join(words), _MAX_NESTED_CHARS)} if any(words) else found
 
 
-def _part(part: object, depth: int, refs: Collection[str]) -> object:
-    return _slim(part, depth + 1, refs) if isinstance(part, dict) else part if isinstance(part, bool) else {}
+def _part(part: object, depth: int, refs: Collection[str]) -> dict[str, object]:
+    """Return a part as model servers take it: not as a boolean, and for older ones not without a type."""
+    found = _slim(part, depth + 1, refs) if isinstance(part, dict) else {}
+    return found if _SHAPES & found.keys() else {**found, "anyOf": _ANY}
 
 
 def _words(value: object) -> object:
