@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from lmtui.core import subagents, task_state
 from lmtui.core.errors import ToolError
@@ -600,8 +600,8 @@ class ExploreArguments(Arguments):
 class DecomposeArguments(Arguments):
     """Several tasks."""
 
-    manifest: Any = argument(
-        also=("manifest_json", "tasks", "subtasks"), doc="[{task_id, objective, deliverable: {type, path}, depends_on}]"
+    manifest: Annotated[Any, WithJsonSchema({"type": "array", "items": {}})] = argument(
+        also=("manifest_json", "tasks", "subtasks"), doc="{task_id, objective, deliverable {type, path}, depends_on}"
     )
 
 
@@ -683,7 +683,7 @@ EXPLORE = SessionTool(
 )
 DECOMPOSE = SessionTool(
     name="decompose",
-    description="Have sub-agents do up to 8 tasks in order.",
+    description="Delegate up to 8 tasks in order.",
     arguments=DecomposeArguments,
     run=_decompose,
 )

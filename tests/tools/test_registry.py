@@ -13,6 +13,7 @@ from lmtui.core.permissions.rules import TOOL_TRAITS, Access, Effect, FileEffect
 from lmtui.core.subagents import ChildKind
 from lmtui.engine.context import system_prompt
 from lmtui.features.skills.values import PROMOTE_TOOL
+from lmtui.models.parsing.call_shapes import parameters
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.tokens import count_tokens, counter_name
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, child_tools
@@ -29,6 +30,7 @@ def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encodin
     specs = REGISTRY.specs(ToolSet(tools), sees=True)
     text = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)
     assert counter_name() in ("toktok", "tiktoken")
+    assert [name for spec in specs for name, schema in parameters(spec).items() if not {"type", "anyOf"} & schema.keys()] == []
     for words in ("compute with `shell`", "the names, numbers or text asked for"):
         assert tools == "full" or words in system_prompt(tools), "a small model is told so"
     assert count_tokens(text, encoding) + count_tokens(system_prompt(tools), encoding) <= most
