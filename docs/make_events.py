@@ -230,7 +230,8 @@ Each line has these fields, then those of its kind:
 
 {fields}
 - The last line is `turn_ended`. Only `--output json` has `model`, `commands`, `refused`, `plan` and `attempts`.
-- A run can have several turns: after `--approve`, and if an answer does not match `--output-schema`.
+- A run can have several turns: after `--approve`, and if an answer does not match `--output-schema`. The last
+  `turn_ended` is the end of the run, with the figures of all turns.
 - With `--resume` and `--continue` the earlier events of the session come first, with their own `time`.
 - A run that cannot begin prints one `turn_ended` without `seq`, `time` and `turn_id`; `error` says why.
 - Wrong usage (exit code 64) prints nothing on standard output.

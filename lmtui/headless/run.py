@@ -131,17 +131,13 @@ async def _read(runtime: Runtime, task: HeadlessTask) -> Begin | Output:
     if not (task.is_words or not task.text or task.words != task.text):
         found = command_table().parse(task.text) if task.session_id and task.text.startswith("/") else None
         is_ours = found is not None and found.command is not None and not found.command.instead
-        session = await _reopen(runtime, task.session_id) if is_ours else None
+        if is_ours:
+            runtime.take_server_of(task.session_id)
+        session = await runtime.open_session(task.session_id) if is_ours else None
         return await read_task(runtime, task.text, task.images, session)
     if not task.is_words and (call := slash_call(task.text)) is not None:
         raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do. {AS_WORDS}")
     return Begin(lambda session: session.submit(task.words, typed=task.text or "Go on.", images=task.images))
-
-
-async def _reopen(runtime: Runtime, session_id: str) -> Session:
-    """Open an earlier session with the server that it used last."""
-    runtime.take_server_of(session_id)
-    return await runtime.open_session(session_id)
 
 
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
@@ -175,8 +171,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         return _fail(session, error, task.output, out, err)
     if task.output_last_message:
         write_answer(Path(task.output_last_message), reporter.answer)
-    used = last_model(session.history())
-    reporter.model, reporter.allowing = used.model if used is not None else "", runtime.unattended()
+    reporter.allowing = runtime.unattended()
     code = await _told(session, task, reporter, out, err, wants_plan=wants_plan)
     if task.ephemeral:
         await runtime.archive.delete(session.id)
@@ -211,8 +206,6 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     reporter = Reporter("json", out, err)
     for envelope in session.history():
         reporter.take(envelope)
-    used = last_model(session.history())
-    reporter.model = used.model if used is not None else ""
     assert end is not None
     lacks = problem or ("" if chosen.is_good or end.exit_code else f"no attempt is green: {end.doubt or chosen.problem}")
     if task.output == "json":
@@ -261,6 +254,7 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
         told = reporter.as_object(session) or _failure(session, None, task.output)
         plan = {"id": asked.proposal_id, **asdict(asked.proposal)}
         print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan}), file=out)
+    reporter.print_end(reporter.ending())
     return show_open(session, asked, out if task.output == "text" else err, err)
 
 
@@ -342,7 +336,7 @@ class Reporter:
         self._titles: dict[str, str] = {}
         self._end: events.TurnEnded | None = None
         self._before: events.TurnEnded | None = None
-        self.model = ""
+        self._held: events.Envelope | None = None  # the end of the last turn, not printed yet
         self._commands: dict[str, dict[str, object]] = {}
         self.refused: list[str] = []
         self.allowing: Sequence[str] = ()
@@ -353,11 +347,12 @@ class Reporter:
     def take(self, envelope: events.Envelope) -> None:
         """Take one event."""
         if isinstance(envelope.event, events.TurnStarted):
+            self.print_end()
             self._before, self._end = self._end, None
         elif self._end is not None:
             return  # what is learned behind the turn's back is no part of its story, which ends with `turn_ended`
         elif isinstance(envelope.event, events.TurnEnded):
-            self._end = _together(self._before, envelope.event)
+            self._end, self._held = _together(self._before, envelope.event), envelope
             self.answer = envelope.event.text
         match envelope.event:
             case events.ToolCallStarted(tool="shell", call_id=call_id, title=title):
@@ -368,10 +363,16 @@ class Reporter:
                 self.refused.append(sanitize_line(f"{tool}, as {why}"))
             case _:
                 pass
-        if self._output == "stream-json":
+        if self._output == "stream-json" and self._held is None:
             self.print_line(envelope)
         elif self._output == "text":
             self._tell(envelope)
+
+    def print_end(self, end: events.TurnEnded | None = None) -> None:
+        """Print the end of the last turn to a stream; that of the run, if it is given, takes its place."""
+        if self._output == "stream-json" and self._held is not None:
+            self.print_line(dataclasses.replace(self._held, event=end or self._held.event))
+        self._held = None
 
     def print_line(self, envelope: events.Envelope) -> None:
         """Print one event as a line of JSON."""
@@ -392,20 +393,27 @@ class Reporter:
             events.TurnReason.INTERRUPTED,
         )
 
+    def ending(self, lacks: str = "") -> events.TurnEnded | None:
+        """Return the end of the last turn with the cost of all, None where none ended; `lacks` is what it did not bring."""
+        end = self._end and dataclasses.replace(self._end, text=self.answer)
+        if end is None or not lacks:
+            return end
+        reason = events.TurnReason.UNFINISHED
+        return dataclasses.replace(end, reason=reason, status=str(reason), exit_code=EXIT_UNFINISHED, error=lacks)
+
     def as_object(self, session: Session, lacks: str = "") -> dict[str, object]:
-        """Return the last turn as `--output json` has it, with the cost of all; `lacks` is what it did not bring."""
-        if self._end is None:
+        """Return what `ending` does as `--output json` has it."""
+        end = self.ending(lacks)
+        if end is None:
             return {}
-        fields = asdict(self._end)
         names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
-        checked = {"verified": fields["verified"], "checks": list(fields["checks"])}
-        unfinished = {"status": "unfinished", "exit_code": EXIT_UNFINISHED, "error": lacks} if lacks else {}
-        told = {"session": session.id, **{name: fields[name] for name in names}, **checked, "text": self.answer, **unfinished}
+        fields = asdict(end)
+        told = {"session": session.id, **{name: fields[name] for name in (*names, "verified", "checks")}}
         refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
-        swaps = asdict(swaps_of(session.history(), self.since_seq))
+        used, swaps = last_model(session.history()), asdict(swaps_of(session.history(), self.since_seq))
         listed = {"commands": list(self._commands.values()), "refused": refused}
         saved = {"patch": patch} if (patch := saved_patch(session.history())) else {}
-        return {**told, "model": self.model, "swaps": swaps, **listed, **saved}
+        return {**told, "model": used.model if used is not None else "", "swaps": swaps, **listed, **saved}
 
     def finish(self, session: Session, lacks: str = "") -> int:
         """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""
@@ -421,6 +429,7 @@ class Reporter:
             if end.error:
                 print(f"lmtui: {sanitize(end.error)}", file=self._err)
             self._err.write(_summary(session, end, self.since_seq))
+        self.print_end(self.ending(lacks))
         if lacks:
             say(f"lmtui: {lacks}", file=self._err)
         return EXIT_UNFINISHED if lacks else end.exit_code

@@ -20,6 +20,7 @@ from lmtui.core.events import (
     ToolCallStarted,
     TurnEnded,
     TurnReason,
+    TurnStarted,
     Verified,
 )
 from lmtui.core.messages import Usage
@@ -134,3 +135,15 @@ def test_a_session_that_never_ended_its_turn_is_an_error_and_its_stream_ends_in_
     stage = Stage("text")
     assert stage.play(*WORK) == 1
     assert "ended before its turn" in stage.err.getvalue()
+
+
+def test_a_stream_ends_in_the_end_of_the_run_with_the_figures_of_all_its_turns() -> None:
+    stage, turn = Stage("stream-json"), TurnStarted(turn_id="t")
+    stage.reporter.lacks = "no JSON"
+    assert stage.play(turn, ended(usage=Usage(1, 2, 3), iterations=2), turn, ended(usage=Usage(4, 5, 6), iterations=1)) == 2
+    first, last = [found for line in stage.out.getvalue().splitlines() if (found := json.loads(line))["kind"] == "turn_ended"]
+    assert (first["status"], first["iterations"], first["seq"], last["seq"]) == ("done", 2, 2, 4)
+    assert {name: last[name] for name in ("reason", "status", "exit_code", "error", "iterations")} == {
+        "reason": "unfinished", "status": "unfinished", "exit_code": 2, "error": "no JSON", "iterations": 3,
+    }  # fmt: skip
+    assert last["usage"] == {"prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 9}
