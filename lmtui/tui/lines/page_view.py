@@ -13,12 +13,14 @@ from lmtui.tui.timing import WidgetOptions
 
 
 class Page(LineSource):
-    """What a function from a width to lines makes."""
+    """What a function from a width to lines makes, and a text below it."""
+
+    below = ""
 
     def __init__(self, make: Callable[[int], list[Line]]) -> None:
         self._make = make
         self._lines: list[Line] = []
-        self._made_width = 0
+        self._made_for = (0, "")
 
     def total(self) -> int:
         """Return how many lines the text takes at this width."""
@@ -28,9 +30,10 @@ class Page(LineSource):
         return self._made()[number]
 
     def _made(self) -> list[Line]:
-        if self._made_width != self.width:
-            self._lines = self._make(self.width)
-            self._made_width = self.width
+        if self._made_for != (self.width, self.below):
+            below = whole_text(self.below, self.width, "warn") if self.below else []
+            self._lines = [*self._make(self.width), *below]
+            self._made_for = (self.width, self.below)
         return self._lines
 
 

@@ -22,6 +22,7 @@ from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_
 from lmtui.tui.key_bindings import bindings_of
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
+from lmtui.tui.lines.page_view import Page
 from lmtui.tui.modals.results import ClosedOnce
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, ChoiceRows
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 DEAD_TIME_S = 0.3
 LETTER_S = 0.25  # how long a letter waits for another: the first letter of a sentence must not answer
 TIGHT_ROWS, ROOMY_ROWS = 13, 30
+NOTE_ROWS = (20, 8), (TIGHT_ROWS, 3), (9, 2), (0, 0)  # by height; longer ones go to the body
 ROWS = [*HEIGHTS[:-1], (20, "-high"), (ROOMY_ROWS, "-tall")]
 MORE = "More below: Space scrolls, End goes to the end"
 READ_FIRST = "Not yet: read to the end first (Space, End)"
@@ -221,12 +223,8 @@ class TypedLetters:
         """Run a letter's action; a letter from the dead time decides nothing later either."""
         dialog = self._dialog
         found = dialog.active_bindings.get(event.key)
-        is_early = (
-            self._is_held_early
-            and found is not None
-            and found.binding.id in (*dialog.question.decisions, *dialog.question.guarded)
-        )
-        if found is not None and not is_early and dialog.app.screen is dialog:
+        ids = (*dialog.question.decisions, *dialog.question.guarded) if self._is_held_early else ()
+        if found is not None and found.binding.id not in ids and dialog.app.screen is dialog:
             _ = await dialog.app.run_action(found.binding.action, found.node)
 
 
@@ -291,7 +289,7 @@ class BodyFit:
         self._dialog, self._box, self._more, self.chat = dialog, box, more, chat
         self._is_measured = False
         self._rounds = MOST_ROUNDS
-        self._placed, self._drawn_width = (0, 0, False), -1
+        self._placed, self._drawn = (0, 0, False), (0, 0)
         self._shown: tuple[Region, Region, int] | None = None
         self.is_zoomed = dialog.question.page is not None
 
@@ -329,8 +327,8 @@ class BodyFit:
             return
         if self._place():
             dialog.call_after_refresh(self._settle)
-        elif self._drawn_width != dialog.drawn_width:
-            self._drawn_width = dialog.drawn_width
+        elif self._drawn != (drawn := (dialog.drawn_width, dialog.size.height)):
+            self._drawn = drawn
             dialog.draw()
             dialog.call_after_refresh(self._settle)
         elif self._rounds and self._measure():
@@ -371,10 +369,8 @@ class BodyFit:
         if is_long:
             room -= 1 + more.styles.margin.height
         height = max(1, room if self.is_zoomed else min(room, lines))
-        is_new = height != body.outer_size.height
-        if is_new:
-            body.styles.height = height
-        return is_new
+        body.styles.height = height
+        return height != body.outer_size.height
 
 
 class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
@@ -542,6 +538,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
     def read_again(self) -> None:
         """Ask for the body to be read once more: it is another."""
         self._has_seen_end = False
+        self.draw()
         self.fit.later()
 
     @property
@@ -552,9 +549,17 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
     @on(DiffView.LaidOut)
     def draw(self) -> None:
         """Draw everything around the body."""
-        notes = self.question.notes()
+        notes, page = self.question.notes(), self.question.body.source
+        most = next(rows for height, rows in NOTE_ROWS if self.size.height >= height)
+        is_within = isinstance(page, Page) and len(notes.wrap(self.drawn_width)) > most
+        below = f"\n{notes.plain}" if is_within else ""
+        if isinstance(page, Page) and page.below != below:
+            page.below = below
+            self.question.body.redraw()
+            self.read_again()
         self._notes.update(notes)
-        self._notes.set_class(not notes.plain, "-empty")
+        self._notes.display = bool(notes.plain and most and not below)
+        self._notes.styles.max_height = most
         self._headline.update(self.question.headline(self.drawn_width))
         self.look()
 
@@ -566,15 +571,11 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self._more.update(Content.styled("" if self._has_seen_end else more, style))
         buttons = self._buttons()
         ids = {each.id for each in buttons}
+        dim = self.question.dimmed() if self.is_awake else ids
         others = [each for each in self.question.choices() if each.id not in ids and each.bound_keys and each.hint]
         hints = [("↑↓", self.question.moves, ""), ("←→", "choose", ""), ("Enter", "confirm", "confirm_answer")]
         hints += [(first_key(each), each.hint, each.action) for each in others]
-        self._choices.show(
-            buttons,
-            hints,
-            chosen=self.chosen,
-            dim=self.question.dimmed() if self.is_awake else ids,
-        )
+        self._choices.show(buttons, hints, chosen=self.chosen, dim=dim)
 
     def _buttons(self) -> list[Command]:
         found = {each.id: each for each in self.question.choices()}

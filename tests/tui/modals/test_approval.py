@@ -254,16 +254,17 @@ def test_what_others_wrote_is_clean_in_every_word_of_an_approval() -> None:
     assert not [each for each in words if "\x1b" in each or "\u202e" in each or "\n" in each]
 
 
-@cases
-async def a_dangerous_command_takes_only_its_own_key_and_the_key_for_plan_mode_says_why_the_mode_stays(driver: Driver) -> None:
-    await ask(driver, "rm -rf / --no-preserve-root")
+@cases.at((40, 12))
+async def a_dangerous_command_takes_its_own_key_only_after_its_reasons(driver: Driver) -> None:
+    await ask(driver, "rm -rf ~/stuff /etc/foo && rm -rf / && sudo mkfs.ext4 /dev/sda")
     mode = driver.host.session.mode
     await driver.press("shift+tab")
     assert ["until this is answered" in each for each in driver.told] == [True]
     assert (driver.screen_name, driver.host.session.mode) == ("Approval", mode)
-    for key in ("y", "s"):
+    for key in ("y", "s", "Y", "end"):
+        assert "overwrites a disk" not in driver.text()
         await driver.press(key)
         driver.host.clock.forward(1)
-    assert driver.host.session.answers == {}
+    assert (driver.host.session.answers, "overwrites a disk" in driver.text()) == ({}, True)
     await driver.press("Y")
     await driver.until(lambda: driver.host.session.answers == {"a1": Answer(Outcome.ONCE)})
