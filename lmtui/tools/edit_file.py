@@ -227,8 +227,8 @@ async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Pre
     verb = "create" if old is None else "append to" if arguments.is_append else "replace"
     can_divide = file is not None and arguments.path in context.seen
     hunks = await asyncio.to_thread(hunk_count, old or "", new) if can_divide else 0
-    text = f"{verb} {arguments.path}  {counts(change)}\n\n{arguments.content}"
-    return Preview(text, change.diff, arguments.path, hunks=hunks)
+    shown = f"  {counts(change)}\n\n{arguments.content}" if new else ": empty file"
+    return Preview(f"{verb} {arguments.path}{shown}", change.diff, arguments.path, hunks=hunks)
 
 
 def counts(change: FileChange) -> str:

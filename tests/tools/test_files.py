@@ -108,6 +108,8 @@ async def test_write_is_terse_and_tells_the_change() -> None:
     assert (again.text, again.changes) == ("ok, unchanged", ())
     await bench.call("write", path="empty", content="")
     assert bench.sandbox.files["empty"] == b""
+    call = REGISTRY.prepare("write", '{"path": "b", "content": ""}')
+    assert (await call.preview(bench.context())).text == "create b: empty file"
     preview = await REGISTRY.prepare("write", json.dumps({"path": "a", "content": "y\n"})).preview(bench.context())
     assert ("-new" in preview.diff, "+y" in preview.diff, bench.sandbox.files["a"]) == (True, True, b"new\nlines\n")
     with pytest.raises(ToolError, match="mode is wrong"):
