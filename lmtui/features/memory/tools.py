@@ -93,25 +93,25 @@ async def _read(arguments: NoteFilterArguments, context: ToolContext) -> ToolRes
     return ToolResult("\n".join(note_lines(notes)) or "Nothing is remembered.", pluralize(len(notes), "note"))
 
 
-def _note(arguments: NoteArguments, context: ToolContext) -> Note:
+def _note(arguments: NoteArguments, session: str = "") -> Note:
     """Return the note that a model wants kept.
 
     Raises:
         ToolError: it has no words, or too many.
     """
     with as_tool_error():
-        return Note(check_note(arguments.fact), arguments.scope, context.features.session, kind=arguments.kind)
+        return Note(check_note(arguments.fact), arguments.scope, session, kind=arguments.kind)
 
 
-async def _preview_note(arguments: NoteArguments, context: ToolContext) -> Preview:
-    note = _note(arguments, context)
+async def _preview_note(arguments: NoteArguments, _: ToolContext) -> Preview:
+    note = _note(arguments)
     where = "all folders" if note.scope is MemoryScope.USER else "this folder"
     diff = f"--- a/{_FILES[note.scope]}\n+++ b/{_FILES[note.scope]}\n@@ -0,0 +1 @@\n+{note_line(note)}\n"
     return Preview(f"remember for {where}: {note.text}", diff, _FILES[note.scope])
 
 
 async def _append(arguments: NoteArguments, context: ToolContext) -> ToolResult:
-    note = _note(arguments, context)
+    note = _note(arguments, context.features.session)
     with as_tool_error():
         is_new = await context.features[WorkspaceMemory].add(note)
     return ToolResult("Remembered." if is_new else "This is remembered already.", note.text[:60])

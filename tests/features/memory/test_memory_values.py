@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
+from lmtui.core.offers import Offers
+from lmtui.features.memory.tools import MEMORY_APPEND
 from lmtui.features.memory.values import (
     MAX_NOTE_CHARS,
     MemoryScope,
@@ -19,8 +22,16 @@ from lmtui.features.memory.values import (
     parse_note,
     parse_notes,
 )
+from lmtui.tools.registry import ToolRegistry
+from tests.tools.test_files import Bench
 
 PROJECT = MemoryScope.PROJECT
+
+
+async def test_a_question_shows_a_note_without_the_session() -> None:
+    call = ToolRegistry(tools=(MEMORY_APPEND,)).prepare("memory_append", '{"fact": "use uv"}')
+    asked = await call.preview(replace(Bench().context(), features=Offers("20261129_095636_75b8a0")))
+    assert asked.diff.endswith("\n+- use uv\n")
 
 
 def test_a_line_says_what_when_and_from_where_and_only_bullets_and_plain_lines_are_notes() -> None:
