@@ -236,6 +236,7 @@ def test_a_decision_says_what_is_not_covered_and_by_which_rules_the_rest_is() ->
     found = asked("make test && npm test && ls", "allow make test", "allow npm *")
     assert (found.verdict, found.rule, found.commands) == (ALLOW, "Shell(make test), Shell(npm *)", 3)
     assert "find -delete" in asked("find . -delete", "allow find *").why
+    assert asked("rm ~/a").why == "it cannot be checked against rules: it uses ~ for a folder"
 
 
 def test_without_the_grammar_every_command_asks_and_says_so() -> None:

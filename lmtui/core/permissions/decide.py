@@ -158,7 +158,7 @@ def _by_parts(look: _Look, mode: Mode) -> Decision:
     if mode in _UNASKED:
         return look.decision(Verdict.ALLOW, f"{mode} mode")
     if parsed.problem:
-        return look.ask(f"not understood: {parsed.problem}")
+        return look.ask(f"it cannot be checked against rules: {parsed.problem}")
     is_beside = mode is not Mode.MANUAL and any(granted)
     left = [part for rule, part in zip(granted, parsed.commands, strict=True) if not rule]
     uncovered = tuple(part.text for part in left if not (is_beside and is_harmless(part)))
