@@ -21,7 +21,7 @@ from lmtui.tui.modals.approval import Approval, Decided, worded
 from lmtui.tui.modals.picker import Reading
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part
-from lmtui.tui.widgets.effect_page import NOTHING_CHOSEN, UNDECIDED, EffectDecisions, EffectPage
+from lmtui.tui.widgets.effect_page import UNDECIDED, EffectDecisions, EffectPage
 from lmtui.tui.wording import shorten_middle
 
 COMMAND_CELLS = 60
@@ -44,7 +44,7 @@ def title_of(request: ApprovalRequested, state: SessionState) -> tuple[list[Part
     sign = ("✓ ", "$success") if ended.startswith("exit 0") else ("✗ ", "$error")
     notes = [Part(Content.assemble(sign, (ended, "$text")), "", 1)] if ended else []
     notes += [
-        Part(texts.sandbox_words(request, state), "$text-muted", 3),
+        Part(texts.conditions(request, state)[0][0], "$text-muted", 3),
         Part("nothing has changed in your folder", "$text", 2),
     ]
     return [Part("Try first", "bold"), Part(command, "$text-secondary")], notes
@@ -153,7 +153,7 @@ class EffectApproval(Approval):
         if decisions.applied:
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if decisions.is_all_applied else decisions.applied))
         else:
-            self.dialog.app.notify(NOTHING_CHOSEN, markup=False)
+            self.dialog.app.notify(self._parts.nothing_chosen(), markup=False)
 
     def _output(self) -> str:
         """Return what the command printed, as far as it is known."""

@@ -19,7 +19,7 @@ from lmtui.tui.lines.diff_view import split_word
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part
-from lmtui.tui.widgets.effect_page import APPLY, DELETE, NOTHING_CHOSEN, EffectPage
+from lmtui.tui.widgets.effect_page import APPLY, DELETE, EffectPage
 
 LOOKING, UNCHANGED = "Loading the changes …", "No changes."
 
@@ -80,7 +80,7 @@ class EffectReviewScreen(BesideChat):
     async def _keep(self) -> None:
         decisions = self.page.decisions
         if not decisions.applied:
-            self._say(NOTHING_CHOSEN if decisions.parts else UNCHANGED)
+            self._say(self.page.nothing_chosen() if decisions.parts else UNCHANGED)
             return
         notes = await self._review.keep(None if decisions.is_all_applied else decisions.applied)
         self._was_kept = True

@@ -31,7 +31,6 @@ APPLY, SKIP = "apply", "skip"
 DELETE, KEEP_FILE, UNDECIDED = "delete", "keep file", "delete?"
 MARK_CELLS, NOTE_FROM, DETAIL_FROM, NARROW_BELOW, ROOMY_FROM_ROWS = 9, 33, 43, 100, 30
 NOT_IN_GIT = "not in git"
-NOTHING_CHOSEN = "Nothing is chosen. Space applies the selected file, D deletes all that are listed as deleted."
 _NOT_APPLIED = (DELETE, SKIP, KEEP_FILE, UNDECIDED)
 _LONGEST_DIFF = 65_000
 _EMPTY = {EffectKind.RENAMED: "The text is the same."}
@@ -259,6 +258,10 @@ class EffectPage(Vertical):
         """Return what toggling means for the marked part."""
         part = self._part
         return "delete or keep" if part is not None and part.kind is EffectKind.DELETED else "apply or skip"
+
+    def nothing_chosen(self) -> str:
+        """Return what to do where nothing is chosen."""
+        return f"Nothing is chosen. Space: {self.toggle_word()} the selected file. D: delete all listed as deleted."
 
     def leave_diff(self) -> bool:
         """Go back to the list; False where one is there."""

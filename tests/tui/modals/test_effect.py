@@ -83,7 +83,7 @@ async def while_nothing_is_chosen_nothing_can_be_applied(driver: Driver) -> None
     await ask(driver, parts=deleted, hunks=2)
     assert "2 deletions undecided, their files stay" in driver.text()
     await driver.press("y")
-    await driver.until(lambda: any("Nothing is chosen. Space" in words for words in driver.told))
+    await driver.until(lambda: any("Space: delete or keep" in words for words in driver.told))
     assert driver.host.session.answers == {}
     await driver.press("enter", "y")
     assert given(driver) == Answer(Outcome.ONCE, hunks=(0,))
