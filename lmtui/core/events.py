@@ -376,6 +376,13 @@ class ApprovalRequested(Event):
     can_try: bool = False
     parts: tuple[EffectPart, ...] = ()
 
+    def with_network(self, sandbox: str) -> str:
+        """Return the words for a sandbox; `no network` does not hold for what is to reach hosts."""
+        if self.tool in ("network", "fetch", "web_search"):
+            return sandbox.replace("no network", "asks for each host")
+        has_hosts = self.tool == "shell" and "; " in self.limits
+        return sandbox.replace("no network", "network for this command") if has_hosts else sandbox
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalResolved(Event):

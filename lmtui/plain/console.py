@@ -281,13 +281,13 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
         pluralize(request.commands, "command") if request.commands else "",
         f"in {sanitize_line(request.cwd)}" if request.cwd else "",
         sanitize_line(request.limits),
-        f"sandbox {sanitize_line(request.sandbox)}" if request.sandbox else "",
+        f"sandbox {sanitize_line(request.with_network(request.sandbox))}" if request.sandbox else "",
     ]
     if any(conditions):
         yield f"{'it ran' if request.tool == EFFECT_TOOL else 'it would run'}: {', '.join(part for part in conditions if part)}"
     if request.uncovered:
         yield f"no rule allows: {'; '.join(map(escape_invisible_line, request.uncovered))}"
-    elif request.why:
+    if request.why:
         yield f"why: {sanitize_line(request.why)}"
 
 
@@ -335,8 +335,7 @@ def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | No
 
 
 def _action_text(request: ApprovalRequested) -> str:
-    who = sanitize_line(request.agent)
-    who = "lmtui" if who == "root" else who
+    who = "lmtui" if request.agent == "root" else sanitize_line(request.agent).replace("_", " ")
     if request.tool == NETWORK_TOOL:
         own = request.text.partition("\n")[2]
         return f"{'lmtui' if own else 'a command'} wants to reach the host"

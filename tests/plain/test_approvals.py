@@ -15,15 +15,15 @@ def asked(text: str = "rm -rf build", tool: str = "shell", **fields: Any) -> App
     return ApprovalRequested(approval_id="a1", call_id="c1", tool=tool, text=text, **fields)
 
 
-def test_a_question_shows_the_whole_command_and_where_it_would_run() -> None:
+def test_a_question_shows_the_whole_command_where_it_would_run_and_why_it_asks() -> None:
     text = "\n".join(f"echo {number}" for number in range(200))
-    lines = list(
-        approval_lines(asked(text, commands=200, cwd="/workspace", limits="up to 120 s", sandbox="docker, no network"))
-    )
+    about = {"cwd": "/workspace", "limits": "up to 9 s; reaches a.b", "sandbox": "docker, no network"}
+    lines = list(approval_lines(asked(text, commands=200, uncovered=("x",), **about)))
     assert lines[0] == "approval needed: lmtui asks to run a command"
     assert lines[1:201] == [f"  echo {number}" for number in range(200)]
     assert lines[201:] == [
-        "it would run: 200 commands, in /workspace, up to 120 s, sandbox docker, no network",
+        f"it would run: 200 commands, in /workspace, {about['limits']}, sandbox docker, network for this command",
+        "no rule allows: x",
         "why: normal mode asks before changes",
     ]
 
@@ -42,7 +42,7 @@ def test_a_change_is_shown_as_its_difference_only_and_a_host_and_a_sub_agent_are
     assert next(approval_lines(asked("pypi.org:443", "network"))) == "approval needed: a command wants to reach the host"
     own = asked("pypi.org:443\nGET https://pypi.org/x", "network")
     assert next(approval_lines(own)) == "approval needed: lmtui wants to reach the host"
-    assert next(approval_lines(asked(agent="tester"))) == "approval needed: tester asks to run a command"
+    assert next(approval_lines(asked(agent="agent_1"))).startswith("approval needed: agent 1 asks to")
 
 
 @for_each(("typed", "expected"), [
@@ -57,9 +57,8 @@ def test_an_answer_is_a_letter_or_a_word_and_anything_else_is_none(typed: str, e
 def test_what_cannot_be_granted_or_changed_is_not_offered_and_an_effect_offers_its_parts() -> None:
     letters = [line.split()[0] for line in choice_lines(choices_of(asked(tool="read", suggested_rule="")))]
     assert (letters, chosen(choices_of(asked(suggested_rule="")), "s")) == (["y", "n", "f"], ("", ""))
-    lines = [
-        line.strip() for line in choice_lines(choices_of(asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule="")))
-    ]
+    effect = asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule="")
+    lines = [line.strip() for line in choice_lines(choices_of(effect))]
     assert lines[:2] == ["y or yes: apply everything, including 1 deletion", "p or parts: choose what to apply"]
 
 
