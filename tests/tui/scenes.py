@@ -39,7 +39,7 @@ COMMAND_FIELDS: dict[str, Any] = {
     "limits": "up to 120 s, 512 MB",
     "commands": 2,
     "uncovered": ("rm -rf",),
-    "why": "no rule covers all of it",
+    "why": "normal mode asks before changes",
     "suggested_rule": f"Shell({COMMAND})",
     "offered_rules": (f"Shell({COMMAND})", "Shell(rm -rf build/*)", "Shell(python -m build*)"),
     "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",

@@ -88,7 +88,7 @@ SCOPE_CELLS = max(len(word) for word in SCOPE_TEXTS.values()) + 2
 class GrantChoice(ListDialog[Grant, Grant | None]):
     """Lists what may be granted, the narrowest marked; nothing is granted in the first moment."""
 
-    NAME, HEADING, CHOOSING, CLOSING = "grant", "Always allow which command?", "allow always", "back"
+    NAME, HEADING, CHOOSING, CLOSING = "grant", "Always allow what?", "allow always", "back"
 
     def __init__(self, grants: Sequence[Grant], now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -328,9 +328,8 @@ class Approval(Question[Decided]):
         """Show everything that waits, to be answered at once."""
         requests = list(self.state.approvals.values())
         if len(requests) > 1:
-            _ = self.dialog.app.push_screen(
-                ConsentDialog(Batch(requests, self.state), self._now, self.dialog.fit.chat.panes), self._leave_with
-            )
+            batch = ConsentDialog(Batch(requests, self.state), self._now, self.dialog.fit.chat.panes)
+            _ = self.dialog.app.push_screen(batch, self._leave_with)
 
     def _leave_with(self, answered: Answer | AllAnswered | None) -> None:
         if answered is not None:

@@ -53,7 +53,7 @@ def question(request: ApprovalRequested, state: SessionState) -> str:
     asked = _question(request)
     if not state.work.agents.by_id:
         return asked
-    who = "main" if request.agent == ROOT else sanitize_line(request.agent)
+    who = "main" if request.agent == ROOT else sanitize_line(request.agent).replace("_", " ")
     return f"{who}: {asked[:1].lower()}{asked[1:]}"
 
 
@@ -88,15 +88,10 @@ def place_of(request: ApprovalRequested, state: SessionState) -> str:
     return "" if is_one else f"{open_ids.index(request.approval_id) + 1} of {len(open_ids)}"
 
 
-def sandbox_words(request: ApprovalRequested, state: SessionState) -> str:
-    """Return where it would run."""
-    where = sanitize_line(request.sandbox) or sandbox_text(state)
-    return where.replace("no network", "network for this command") if network_words(request) else where
-
-
-def network_words(request: ApprovalRequested) -> str:
-    """Return what a command with network would reach, empty for one without."""
-    return sanitize_line(request.limits).partition("; ")[2] if request.tool == SHELL else ""
+def _special_limits(request: ApprovalRequested) -> str:
+    """Return that a command stays in the background, or what it would reach; else nothing."""
+    limits = sanitize_line(request.limits) if request.tool == SHELL else ""
+    return limits if limits.startswith("in the background") else limits.partition("; ")[2]
 
 
 def counts(request: ApprovalRequested) -> Content:
@@ -110,7 +105,7 @@ def counts(request: ApprovalRequested) -> Content:
 
 def conditions(request: ApprovalRequested, state: SessionState) -> list[tuple[str, str]]:
     """Return where and within which limits it would run, each with its style; what comes first matters most."""
-    where = sandbox_words(request, state)
+    where = request.with_network(sanitize_line(request.sandbox) or sandbox_text(state))
     style = "bold $error" if "network on" in where else sandbox_style(state)
     folder = sanitize_line(request.cwd)
     if state.workspace and (folder == "/workspace" or folder.startswith("/workspace/")):
@@ -125,22 +120,20 @@ def notes(request: ApprovalRequested) -> Content:
     for each in dangers_of(request):
         subject = (sanitize_line(escape_invisible_line(each.subject)), "bold $text")
         lines.append(Content.assemble(("✗  ", "$error"), (f"{each.reason}{': ' if each.subject else ''}", "$text"), subject))
-    if reached := network_words(request):
-        lines.append(Content.styled(f"·  {reached}", "$warning"))
+    if limits := _special_limits(request):
+        lines.append(Content.styled(f"·  {limits}", "$warning"))
     elif lines and "no network" in request.sandbox and _NEEDS_NETWORK.search(request.text):
         lines.append(Content.styled("·  the sandbox has no network: this will probably fail", "$text-muted"))
     if found := approval_warning(request):
         lines.append(Content.styled(found, "$error"))
-    if request.uncovered and not dangers_of(request):
-        parts = [(shorten_middle(escape_invisible_line(each), PART_CELLS), "$text-secondary") for each in new_parts(request)]
-        more = [(f"{len(parts) - MOST_PARTS} more", "$text-muted")] if len(parts) > MOST_PARTS else []
-        shown = [*parts[:MOST_PARTS], *more]
-        pieces: list[tuple[str, str]] = [("No rule allows  ", "$text-muted")]
-        for number, part in enumerate(shown):
-            gap = "" if not number else "  and  " if number == len(shown) - 1 else "  ,  "
-            pieces += [(gap.replace("  ,  ", ",  "), "$text-muted"), part]
-        lines.append(Content.assemble(*pieces))
-    elif request.why and not lines and request.tool != SHELL and not has_difference(request):
+    by_mode = _MODE_ASKS.fullmatch(sanitize_line(request.why))
+    if request.uncovered and (by_mode or not request.why) and not dangers_of(request):
+        parts = [escape_invisible_line(each) for each in new_parts(request)]
+        shown = [Content.styled(shorten_middle(each, PART_CELLS), "$text-secondary") for each in parts[:MOST_PARTS]]
+        shown += [Content(f"{len(parts) - MOST_PARTS} more")] if len(parts) > MOST_PARTS else []
+        said = [Content("No rule allows  "), Content(",  ").join(shown), Content(by_mode[3] if by_mode else "")]
+        lines.append(Content("").join(said).stylize_before("$text-muted"))
+    elif request.why and not has_difference(request) and (not by_mode or (request.tool != SHELL and not lines)):
         lines.append(Content.styled(why_text(request), "$text-muted"))
     return Content("\n").join(lines)
 
@@ -154,7 +147,7 @@ def why_text(request: ApprovalRequested) -> str:
     why = sanitize_line(request.why)
     found = _MODE_ASKS.fullmatch(why)
     if found is None:
-        return why
+        return f"{why[:1].upper()}{why[1:]}"
     what = "for everything" if found[2] == "for everything" else "before commands" if request.tool == SHELL else "before edits"
     return f"Mode {found[1]} asks {what}{found[3]}"
 
@@ -209,9 +202,9 @@ def _keys_of(scope: Scope) -> dict[str, str]:
 
 
 def _effect_explanation(request: ApprovalRequested) -> list[str]:
-    keys, why = _keys_of(Scope.EFFECT), why_text(request)
+    keys = _keys_of(Scope.EFFECT)
     found = [
-        f"{why[:1].upper()}{why[1:]}. Nothing has changed in your folder yet.",
+        f"{why_text(request)}. Nothing has changed in your folder yet.",
         f"The command: {escape_invisible_line(effect_command(request))}",
         f"{keys['apply']}  applies what is chosen; /undo reverts it. Files whose deletion is undecided stay.",
         f"{keys['toggle']}  applies or skips the selected file, or the selected hunk in the diff.",
@@ -263,8 +256,7 @@ def _shown(text: str) -> str:
 
 def request_lines(request: ApprovalRequested, state: SessionState, width: int) -> list[Line]:
     """Return a whole request as lines: who, what, and under which conditions."""
-    head: Line = ((question(request, state), "warn strong"),)
-    found = [head]
+    found: list[Line] = [((question(request, state), "warn strong"),)]
     if has_difference(request):
         files = parse_patch(request.diff, request.path)
         for file in files:
@@ -290,10 +282,8 @@ def title(request: ApprovalRequested, state: SessionState, place: str, width: in
     if dangers_of(request):
         left = Content.assemble((" ! ", "bold $background on $error"), (f" Dangerous command{more}", "bold $text"))
     else:
-        left = Content.assemble(
-            (question(request, state), "bold $warning"), "   " if counts(request).plain else "", counts(request)
-        )
-        left = Content.assemble(left, (more, "$text-muted"))
+        asked, count = Content.styled(question(request, state), "bold $warning"), counts(request)
+        left = Content.assemble(asked, "   " if count.plain else "", count, (more, "$text-muted"))
     parts = conditions(request, state)
     if has_difference(request):
         parts = [(why_text(request), "$text-muted")] if request.why else parts[:1]

@@ -6,7 +6,7 @@ from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.sessions import Answer
 from lmtui.tui.modals.approval_text import conditions, explanation, notes, question, title
-from lmtui.tui.session_state import SessionState
+from lmtui.tui.session_state import SessionState, Subagent
 from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver
 from tests.tui.fakes import DIFF
@@ -54,19 +54,11 @@ async def an_approval_says_what_where_and_what_no_rule_covers_and_counts_after_a
     assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
 
 
-@cases.at((50, 16))
-async def uncovered_parts_of_any_length_leave_room_for_the_command_and_the_choices(driver: Driver) -> None:
-    await ask(driver, LONG, uncovered=("x" * 6000, *(f"make target-{number}" for number in range(500))))
-    shown = driver.text()
-    assert "y Allow once" in shown
-    assert "More below" in shown
-    assert shown.count("echo ") >= 2
-
-
 @cases
 async def always_asks_for_the_rule_and_the_scope_with_the_narrowest_marked(driver: Driver) -> None:
     await ask(driver)
     await driver.press("a", to="GrantChoice")
+    assert "Always allow what?" in driver.text()
     await driver.press("enter")
     assert driver.host.session.answers == {}
     await driver.press("escape", to="Approval")
@@ -83,18 +75,18 @@ async def always_asks_for_the_rule_and_the_scope_with_the_narrowest_marked(drive
     assert driver.host.session.answers["a2"] == Answer(Outcome.ALWAYS, rule=2, scope=GrantScope.USER)
 
 
-@cases.at(SMALL)
+@cases.at((50, 16))
 async def a_long_command_is_allowed_in_no_way_before_its_end_was_seen_and_one_that_fits_at_once(driver: Driver) -> None:
-    await ask(driver, LONG)
-    for key in ("a", "e", "s", "y"):
-        await driver.press(key)
+    await ask(driver, LONG, uncovered=("x" * 6000, *(f"make target-{number}" for number in range(500))))
+    shown = driver.text()
+    assert ("y Allow once" in shown, "More below" in shown, shown.count("echo ") >= 2) == (True, True, True)
+    await driver.press("a", "e", "s", "y")
     assert driver.screen_name == "Approval"
     assert driver.host.session.answers == {}
     assert "Not yet: read to the end" in driver.text()
-    await driver.press("end")
-    await driver.press("y")
+    await driver.press("end", "y")
     assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
-    await ask(driver, "\n".join(f"echo {number}" for number in range(8)), "a2")
+    await ask(driver, "echo 1\necho 2", "a2")
     await driver.press("s")
     assert driver.host.session.answers["a2"] == Answer(Outcome.SESSION)
 
@@ -113,8 +105,7 @@ async def a_hidden_character_of_a_rule_is_named_before_it_is_granted_as_it_is(dr
 @cases
 async def nothing_is_granted_where_no_rule_is_offered_and_a_reason_is_no_answer_by_its_letters(driver: Driver) -> None:
     await ask(driver, suggested_rule="", offered_rules=())
-    for key in "sa":
-        await driver.press(key)
+    await driver.press("s", "a")
     assert driver.host.session.answers == {}
     assert "Allow for session" not in driver.text()
     await driver.press("f")
@@ -151,7 +142,7 @@ async def what_is_written_into_a_command_stays_runs_in_its_place_and_unchanged_i
 async def why_explains_in_words_and_the_dead_time_begins_anew_after_it(driver: Driver) -> None:
     await ask(driver)
     await driver.press("question_mark", to="Explanation")
-    assert "no rule covers all of it." in driver.text()
+    assert "Mode normal asks before commands." in driver.text()
     await driver.press("escape", to="Approval")
     await driver.press("y")
     assert driver.host.session.answers == {}
@@ -171,7 +162,7 @@ async def an_approval_resolved_elsewhere_takes_what_stands_over_it_along(driver:
 
 @cases.at(WIDE)
 async def all_that_waited_are_allowed_together_after_they_were_seen_and_nothing_that_came_since(driver: Driver) -> None:
-    await ask_three(driver)
+    await ask_three(driver, LONG)
     await driver.press("b", to="Batch")
     await driver.press("y")
     assert driver.host.session.answers == {}
@@ -191,11 +182,6 @@ async def a_long_batch_must_be_scrolled_to_its_end_but_is_refused_at_once(driver
     assert driver.host.session.answers == {}
     await driver.press("n")
     assert driver.host.session.answers == dict.fromkeys(("a1", "a2", "a3"), Answer(Outcome.NO))
-    await ask_three(driver, LONG)
-    await driver.press("b", to="Batch")
-    driver.host.clock.forward(1)
-    await driver.press("end", "y")
-    assert {answer.outcome for answer in driver.host.session.answers.values()} == {Outcome.ONCE}
 
 
 @cases.at(SMALL)
@@ -212,19 +198,15 @@ async def a_choice_is_under_the_mouse_too_and_not_in_the_first_moment(driver: Dr
     assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
 
 
-@for_each(
-    ("text", "words"),
-    [
-        ("pypi.org:443", "Let a command reach pypi.org?"),
-        ("pypi.org:8080", "Let a command reach pypi.org:8080?"),
-        ("pypi.org", "Let a command reach pypi.org?"),
-        ("x\u202e.org:443", "Let a command reach x<U+202E>.org?"),
-        ("docs.example.com:443\nGET https://docs.example.com/a", "Let lmtui reach docs.example.com?"),
-    ],
-)
-def test_a_host_is_named_with_an_unusual_port_only(text: str, words: str) -> None:
-    commands = 0 if "GET" in text else 1
-    assert question(request("network", text, commands=commands), SessionState()) == words
+@for_each(("text", "words"), [
+    ("a.org:443", "a command reach a.org?"), ("a.org:8080", "a command reach a.org:8080?"),
+    ("a.org", "a command reach a.org?"), ("x\u202e.org:443", "a command reach x<U+202E>.org?"),
+    ("docs.example.com:443\nGET https://docs.example.com/a", "lmtui reach docs.example.com?"),
+])  # fmt: skip
+def test_a_host_is_named_with_an_unusual_port_only_never_with_no_network(text: str, words: str) -> None:
+    asked = request("network", text, sandbox="docker, no network")
+    shown = title(asked, SessionState(), "", 300).plain
+    assert (shown.partition("?")[0] + "?", "no network" in shown) == (f"Let {words}", False)
 
 
 def test_hidden_and_look_alike_characters_and_what_a_command_reaches_are_told() -> None:
@@ -233,10 +215,14 @@ def test_hidden_and_look_alike_characters_and_what_a_command_reaches_are_told() 
         assert question(asked, SessionState()) == f"Edit src/app<U+{ord(char):04X}>.py?"
         assert "warning: hidden" in notes(asked).plain
     assert "looks like copy" in notes(request("shell", "\u0441\u043e\u0440\u0443 a b")).plain
+    assert notes(request("shell", why="it names .env", uncovered=("cat .env",))).plain == "It names .env"
+    assert "·  in the background" in notes(request("shell", limits="in the background until …")).plain
+    state = SessionState()
+    state.work.agents.by_id["agent_1"] = Subagent("agent_1", "root", "")
+    assert question(request("shell", agent="agent_1"), state) == "agent 1: run this command?"
     asked = request("shell", sandbox="docker, no network", limits="up to 120 s, 512 MB; reaches pypi.org and its mirrors")
     told = " ".join([title(asked, SessionState(), "", 300).plain, *(each for each, _ in conditions(asked, SessionState()))])
-    assert "docker, network for this command" in told
-    assert "reaches pypi.org and its mirrors" in told
+    assert "docker, network for this command" in told and "reaches pypi.org and its mirrors" in told
     for sandbox, style in (("docker, network on", "bold $error"), ("docker, no network", "$text-muted")):
         asked = request("shell", sandbox=sandbox)
         assert [span.style for span in title(asked, SessionState(), "", 80).spans][-1] == style
