@@ -65,14 +65,8 @@ def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
 
 def as_prompt(name: str, found: types.GetPromptResult) -> ToolResult:
     """Return what a prompt says; where the model speaks in it too, who says what is before it."""
-    speakers = [message.role for message in found.messages]
-    names = ["" if "assistant" not in speakers else f"[{speaker}] " for speaker in speakers]
-    return _joined(name, [(who, each.content) for who, each in zip(names, found.messages, strict=True)])
-
-
-def as_resource(name: str, found: types.ReadResourceResult) -> ToolResult:
-    """Return what a resource holds."""
-    return _joined(name, [("", each) for each in found.contents])
+    is_talk = any(each.role == "assistant" for each in found.messages)
+    return _joined(name, [(f"[{each.role}] " if is_talk else "", each.content) for each in found.messages])
 
 
 def _joined(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents]]) -> ToolResult:
@@ -98,17 +92,12 @@ def _parts(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents]
 
 def _structured(found: types.CallToolResult, text: str) -> str:
     """Return the structured content, unless a text says the same (servers repeat it there for older clients)."""
-    if found.structured_content is None:
-        return ""
-    try:
-        if text.strip() and json.loads(text) == found.structured_content:
-            return ""
-    except (ValueError, RecursionError):
-        pass
     content = found.structured_content
-    if isinstance(content, dict) and list(content) == ["result"] and str(content["result"]).strip() == text.strip():
-        return ""
-    return json.dumps(content, ensure_ascii=False)
+    alone = [str(content["result"]).strip()] if isinstance(content, dict) and [*content] == ["result"] else []
+    is_said = content is None or alone == [text.strip()]
+    with contextlib.suppress(ValueError, RecursionError):
+        is_said = is_said or json.loads(text) == content
+    return "" if is_said else json.dumps(content, ensure_ascii=False)
 
 
 def _block(tool: str, block: types.ContentBlock | _Contents, shown: int) -> tuple[str, Image | None]:
@@ -154,27 +143,13 @@ def _size(packed: str) -> int:
 
 __all__ = ["connect", "log_in"]
 _log = logging.getLogger(__name__)
-P = TypeVar("P")
 T = TypeVar("T")
-Pages = Callable[..., Awaitable[P]]
 _MAX_LINE_BYTES = 33_554_432
 _MAX_PAGES = 50
 _ANSWER_ID = re.compile(r'"id"\s*:\s*(\d+|"[^"\\]*")')
 _HTTP_S = 30.0
-_FAILURES = (
-    MCPError,
-    OAuthFlowError,
-    OSError,
-    httpx2.HTTPError,
-    ValidationError,
-    RuntimeError,
-    ValueError,
-    SandboxError,
-    anyio.ClosedResourceError,
-)
-
-
 _BREAKS = (httpx2.TransportError, ConnectionError, SandboxError, anyio.ClosedResourceError)
+_FAILURES = (*_BREAKS, MCPError, OAuthFlowError, OSError, httpx2.HTTPError, RuntimeError, ValueError)
 
 
 @contextlib.asynccontextmanager
@@ -206,13 +181,13 @@ async def _client(
 
     async def list_roots(context: ClientRequestContext) -> types.ListRootsResult:
         _log.debug("%s asked for the folders, request %s", entry.name, context.request_id)
-        return types.ListRootsResult(
-            roots=[types.Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in hooks.roots]
-        )
+        return types.ListRootsResult(roots=roots)
 
     async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         _log.debug("%s asked the user, request %s", entry.name, context.request_id)
         return await _elicited(entry.name, params, hooks)
+
+    roots = [types.Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in hooks.roots]
 
     auth = await login_of(address, hooks.visit) if address.token_file else None
     if address.process is not None:
@@ -249,7 +224,7 @@ class SdkConnection:
     async def list_tools(self) -> Sequence[RawTool]:
         if self._client.server_capabilities.tools is None:
             return ()
-        tools = await _listed("tools", self._client.list_tools, lambda page: page.tools, MAX_TOOLS, is_needed=True)
+        tools = await _listed("tools", self._client.list_tools, MAX_TOOLS, is_needed=True)
         return [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in tools]
 
     async def list_offers(self, server: str) -> tuple[Sequence[McpPrompt], Sequence[Resource], bool]:
@@ -259,11 +234,10 @@ class SdkConnection:
         resources: list[types.Resource] = []
         templates: list[types.ResourceTemplate] = []
         if can.prompts is not None:
-            prompts = await _listed("prompts", client.list_prompts, lambda page: page.prompts, MAX_PROMPTS)
+            prompts = await _listed("prompts", client.list_prompts, MAX_PROMPTS)
         if can.resources is not None:
-            resources = await _listed("resources", client.list_resources, lambda page: page.resources, MAX_RESOURCES)
-            listing, of_page = client.list_resource_templates, lambda page: page.resource_templates
-            templates = await _listed("resource templates", listing, of_page, MAX_RESOURCES)
+            resources = await _listed("resources", client.list_resources, MAX_RESOURCES)
+            templates = await _listed("resource templates", client.list_resource_templates, MAX_RESOURCES)
         raw = [RawPrompt(each.name, each.description or each.title or "", _arguments(each)) for each in prompts]
         found = told_resources(server, [(each.uri, each.title or each.name) for each in resources])
         addresses = [(each.uri_template, each.title or each.name) for each in templates]
@@ -274,7 +248,8 @@ class SdkConnection:
         return as_prompt(name, await _asked(self._client.get_prompt(name, dict(arguments))))
 
     async def read_resource(self, uri: str) -> ToolResult:
-        return as_resource(uri, await _asked(self._client.read_resource(uri)))
+        found = await _asked(self._client.read_resource(uri))
+        return _joined(uri, [("", each) for each in found.contents])
 
     async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:
 
@@ -300,13 +275,8 @@ async def _asked(answer: Awaitable[T]) -> T:
 
 
 async def _listed(
-    what: str,
-    list_page: Callable[..., Awaitable[P]],
-    of_page: Callable[[P], Sequence[T]],
-    most: int,
-    *,
-    is_needed: bool = False,
-) -> list[T]:
+    what: str, list_page: Callable[..., Awaitable[Any]], most: int, *, is_needed: bool = False
+) -> list[Any]:  # Any: the SDK's pages have no type of their own in common
     """Return what a server lists, page by page, up to a bearable number.
 
     One that announces it and does not list it has none (templates are often left out).
@@ -314,12 +284,12 @@ async def _listed(
     Raises:
         McpError: it does not list what `is_needed`.
     """
-    found: list[T] = []
+    found: list[Any] = []
     cursor: str | None = None
     try:
         for _ in range(_MAX_PAGES):
-            page: Any = await list_page(cursor=cursor)  # Any: the SDK's pages have no type of their own in common
-            found += of_page(page)
+            page = await list_page(cursor=cursor)
+            found += getattr(page, what.replace(" ", "_"))
             cursor = page.next_cursor
             if not cursor or len(found) >= most:
                 break
