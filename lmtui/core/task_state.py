@@ -119,7 +119,7 @@ def mark_done(state: TaskState, names: Sequence[str]) -> TaskState:
         state,
         remaining_queue=tuple(name for name in state.remaining_queue if name not in gone),
         queue_rest=state.queue_rest - (len(unknown) if has_queue else 0),
-        processed=_newest((*state.processed, *wanted)),
+        processed=_bounded((*state.processed, *wanted)[::-1])[0][::-1],
         processed_count=state.processed_count + len(wanted),
         total_count=max(state.total_count, state.processed_count + len(wanted)),
     )
@@ -235,10 +235,6 @@ def _bounded(names: Sequence[str]) -> tuple[tuple[str, ...], int]:
         if room < 0:
             return tuple(names[:place]), len(names) - place
     return tuple(names), 0
-
-
-def _newest(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(reversed(_bounded(tuple(reversed(names)))[0]))
 
 
 def _next_words(state: TaskState) -> str:

@@ -38,7 +38,6 @@ from lmtui.features.pipeline.values import (
     PipelineTask,
     Stage,
     TaskAttempt,
-    TaskSpec,
     failed,
     next_due,
     next_tasks,
@@ -220,7 +219,8 @@ class PlanRunner:
 
     async def _wave(self, tasks: Sequence[PipelineTask], slots: int) -> None:
         """Do some tasks, one step for all and then the next, so that models are loaded rarely.  Each is merged on its own."""
-        works = [_TaskWork(each, self._host.new_attempts(_budget(each.spec)), self._merges) for each in tasks]
+        budgets = [SessionBudget(tokens=each.spec.max_tokens, steps=each.spec.max_steps) for each in tasks]
+        works = [_TaskWork(*each, self._merges) for each in zip(tasks, map(self._host.new_attempts, budgets), strict=True)]
         free = asyncio.Semaphore(slots)
         is_whole = False
         try:
@@ -502,10 +502,6 @@ async def _exists(sandbox: WorkspaceSandbox, path: str) -> bool:
     except SandboxError:
         return False
     return True
-
-
-def _budget(spec: TaskSpec) -> SessionBudget:
-    return SessionBudget(tokens=spec.max_tokens, steps=spec.max_steps)
 
 
 MAX_SUBJECT_CHARS = 72
