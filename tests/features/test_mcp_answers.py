@@ -60,7 +60,7 @@ async def called(tools: list[Any], answer: bytes) -> tuple[list[str], str]:
         try:
             return names, (await server.call("echo", {}, lambda _: None, 20)).text
         except McpError as error:
-            return names, str(error)
+            return names, f"{type(error).__name__}: {error}"
 
 
 @for_each(("text", "expected"), [
@@ -82,3 +82,8 @@ async def test_a_tool_with_an_odd_schema_takes_no_other_away(odd: object) -> Non
     tools = [{"name": "odd", "inputSchema": odd, "outputSchema": odd, "annotations": 3}, {"title": "no name"}, "text", GOOD]
     answer = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"got it"}]}}'
     assert await called(tools, answer) == (["odd", "echo"], "got it")
+
+
+async def test_a_servers_own_error_is_told_and_its_connection_stays() -> None:
+    answer = b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no rows"}}'
+    assert await called([GOOD], answer) == (["echo"], "McpError: no rows")

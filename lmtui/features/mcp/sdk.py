@@ -148,6 +148,7 @@ _MAX_LINE_BYTES = 33_554_432
 _MAX_PAGES = 50
 _ANSWER_ID = re.compile(r'"id"\s*:\s*(\d+|"[^"\\]*")')
 _HTTP_S = 30.0
+_HTTP_BREAK = "SSE stream "  # the SDK puts its own error among the messages where a response breaks off
 _BREAKS = (httpx2.TransportError, ConnectionError, SandboxError, anyio.ClosedResourceError)
 _FAILURES = (*_BREAKS, MCPError, OAuthFlowError, OSError, httpx2.HTTPError, RuntimeError, ValueError)
 
@@ -413,7 +414,10 @@ async def _with_sound_tools(transport: Any) -> AsyncIterator[Any]:  # Any: the S
 
 
 class _SoundTools:
-    """The messages of a server; a list of tools has only what is used here, so that one bad schema costs no other tool."""
+    """The messages of a server; a list of tools has only what is used here, so that one bad schema costs no other tool.
+
+    An error of the server never has the code by which the SDK says that the connection is closed.
+    """
 
     def __init__(self, messages: Any) -> None:  # Any: as above
         self._messages = messages
@@ -433,7 +437,10 @@ class _SoundTools:
 
     async def __anext__(self) -> object:
         found = await anext(self._messages)
-        answer = getattr(getattr(found, "message", None), "result", None)
+        message = getattr(found, "message", None)
+        answer, error = getattr(message, "result", None), getattr(message, "error", None)
+        if isinstance(error, types.ErrorData) and error.code == CONNECTION_CLOSED:
+            error.code = CONNECTION_CLOSED if error.message.startswith(_HTTP_BREAK) else types.INTERNAL_ERROR
         if isinstance(answer, dict) and isinstance(tools := answer.get("tools"), list):
             answer["tools"] = [_sound(tool) for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
         return found
