@@ -146,6 +146,8 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     wants_plan = runtime.plans_first and not task.session_id
     begin = await _read(runtime, task)
     if isinstance(begin, Output):
+        if task.output != "text":
+            raise UsageError(f"{sanitize_line(task.text)} prints text and no events", "Leave out --output.")
         print(*map(sanitize, begin.lines), sep="\n", file=out)
         return 0
     try:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import io
+from typing import Any
+
 import pytest
 
 from lmtui.commands.command import Begin
@@ -7,7 +10,7 @@ from lmtui.commands.table import command_table
 from lmtui.core.errors import McpError, UsageError
 from lmtui.core.messages import Image
 from lmtui.core.prompt_text import PromptFile
-from lmtui.headless.run import read_task
+from lmtui.headless.run import HeadlessTask, read_task, run_headless
 from tests.sets import for_each
 from tests.tui.fake_skills import some_skills
 from tests.tui.fakes import FakeHost, FakeSession
@@ -81,3 +84,10 @@ async def test_a_picture_beside_a_command_and_a_servers_prompt_that_lacks_someth
     host.extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
     with pytest.raises(UsageError, match="/mcp__a__b needs topic"):
         await read_task(host, "/mcp__a__b", ())
+
+
+async def test_what_a_command_prints_is_refused_where_events_are_asked_for() -> None:
+    host: Any = brought()
+    host.plans_first = False
+    with pytest.raises(UsageError, match="/commands prints text and no events"):
+        _ = await run_headless(host, HeadlessTask("/commands", output="json"), io.StringIO(), io.StringIO())
