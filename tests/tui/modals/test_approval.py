@@ -221,8 +221,8 @@ def test_hidden_and_look_alike_characters_and_what_a_command_reaches_are_told() 
     state.work.agents.by_id["agent_1"] = Subagent("agent_1", "root", "")
     assert question(request("shell", agent="agent_1"), state) == "agent 1: run this command?"
     asked = request("shell", sandbox="docker, no network", limits="up to 120 s, 512 MB; reaches pypi.org and its mirrors")
-    told = " ".join([title(asked, SessionState(), "", 300).plain, *(each for each, _ in conditions(asked, SessionState()))])
-    assert "docker, network for this command" in told and "reaches pypi.org and its mirrors" in told
+    told = title(asked, SessionState(), "", 300).plain
+    assert f"docker, network for this command · {asked.limits}" in told
     for sandbox, style in (("docker, network on", "bold $error"), ("docker, no network", "$text-muted")):
         asked = request("shell", sandbox=sandbox)
         assert [span.style for span in title(asked, SessionState(), "", 80).spans][-1] == style
