@@ -84,6 +84,16 @@ async def test_a_tool_with_an_odd_schema_takes_no_other_away(odd: object) -> Non
     assert await called(tools, answer) == (["odd", "echo"], "got it")
 
 
+@for_each(("result", "expected"), [
+    (b"{}", "(the tool returned nothing)"), (b'{"content":null}', "(the tool returned nothing)"), (b'{"content":"a"}', "a"),
+    (b'{"structuredContent":{"a":[1]}}', '{"a": [1]}'), (b'{"structuredContent":[1],"isError":null}', '{"result": [1]}'),
+    (b'{"content":["a",{"type":"text","text":null},{"text":"b"}]}', "a\n[a part of type text]\nb"),
+    (b'{"content":[{"type":"hologram"},{"type":"text","text":"b","annotations":1}]}', "[a part of type hologram]\nb"),
+])  # fmt: skip
+async def test_an_odd_part_of_a_result_costs_no_other(result: bytes, expected: str) -> None:
+    assert await called([GOOD], b'{"jsonrpc":"2.0","id":ID,"result":' + result + b"}") == (["echo"], expected)
+
+
 async def test_a_servers_own_error_is_told_and_its_connection_stays() -> None:
     answer = b'{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no rows"}}'
     assert await called([GOOD], answer) == (["echo"], "McpError: no rows")

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, ToolsListChanged
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, jsonrpc_message_adapter
-from pydantic import FileUrl, ValidationError
+from pydantic import FileUrl, TypeAdapter, ValidationError
 
 from lmtui import __version__
 from lmtui.core.errors import McpError, SandboxError
@@ -51,6 +51,7 @@ _MOST_CHARS = 1_000_000
 _MOST_BLOCKS = 200
 _SCHEMA_WORDS: Mapping[str, Any] = {"$schema": str | None, "properties": dict | None, "required": list | None}  # the SDK's
 _Contents = types.TextResourceContents | types.BlobResourceContents
+_PART = TypeAdapter[types.ContentBlock](types.ContentBlock)
 
 
 def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
@@ -201,7 +202,7 @@ async def _client(
         http = await parts.enter_async_context(client)
         transport = streamable_http_client(address.url, http_client=http)
     return Client(
-        _with_sound_tools(transport),
+        _with_sound_messages(transport),
         client_info=types.Implementation(name="lmtui", version=__version__),
         message_handler=on_message,
         list_roots_callback=list_roots,
@@ -408,13 +409,13 @@ def _as_repaired(text: str) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def _with_sound_tools(transport: Any) -> AsyncIterator[Any]:  # Any: the SDK's transports and streams are private
+async def _with_sound_messages(transport: Any) -> AsyncIterator[Any]:  # Any: the SDK's transports and streams are private
     async with transport as (incoming, outgoing):
-        yield _SoundTools(incoming), outgoing
+        yield _SoundMessages(incoming), outgoing
 
 
-class _SoundTools:
-    """The messages of a server; a list of tools has only what is used here, so that one bad schema costs no other tool.
+class _SoundMessages:
+    """The messages of a server; of lists of tools and results only what is used here, so that an odd part costs no other.
 
     An error of the server never has the code by which the SDK says that the connection is closed.
     """
@@ -437,13 +438,31 @@ class _SoundTools:
 
     async def __anext__(self) -> object:
         found = await anext(self._messages)
-        message = getattr(found, "message", None)
+        message: Any = getattr(found, "message", None)  # Any: of what the transports give
         answer, error = getattr(message, "result", None), getattr(message, "error", None)
         if isinstance(error, types.ErrorData) and error.code == CONNECTION_CLOSED:
             error.code = CONNECTION_CLOSED if error.message.startswith(_HTTP_BREAK) else types.INTERNAL_ERROR
         if isinstance(answer, dict) and isinstance(tools := answer.get("tools"), list):
             answer["tools"] = [_sound(tool) for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+        elif isinstance(answer, dict) and (not answer or answer.keys() & {"content", "structuredContent", "isError"}):
+            message.result = _sound_result(answer)
         return found
+
+
+def _sound_result(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a call as the protocol has it; what of it is something else is told in words."""
+    found = {key: value for key, value in answer.items() if value is not None}
+    parts, structured = found.get("content", []), found.get("structuredContent", {})
+    found["content"] = [_sound_part(part) for part in (parts if isinstance(parts, list) else [parts])]
+    return found if isinstance(structured, dict) else {**found, "structuredContent": {"result": structured}}
+
+
+def _sound_part(part: object) -> object:
+    given = part if isinstance(part, dict) else {"text": part}
+    with contextlib.suppress(ValidationError):
+        return {**given, "type": _PART.validate_python(given, by_name=False).type}
+    text = given.get("text")
+    return {"type": "text", "text": f"[a part of type {given.get('type')}]" if text is None else str(text)}
 
 
 def _sound(tool: dict[str, Any]) -> dict[str, Any]:
