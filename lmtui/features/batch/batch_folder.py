@@ -10,7 +10,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,6 +25,8 @@ from lmtui.paths import batches_dir
 TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
 _LOCK_S = 0.5
+_TEXTS = ("task", "diff", "session", "model", "error", "decision")
+_COUNTS = ("added", "removed", "tries", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +63,15 @@ def parse_result(line: bytes | str) -> TaskResult:
     """
     try:
         given: dict[str, Any] = json.loads(line)  # Any: JSON
-        added, removed, tries, tokens = (max(0, int(given.get(name, 0))) for name in ("added", "removed", "tries", "tokens"))
-        task, diff, session, model, error, decision = (
-            sanitize_line(str(given.get(name, "")))[:1_000]
-            for name in ("task", "diff", "session", "model", "error", "decision")
-        )
+        values: dict[str, Any] = {name: sanitize_line(str(given.get(name, "")))[:1_000] for name in _TEXTS}
+        values |= {name: max(0, int(given.get(name, 0))) for name in _COUNTS}
         result = TaskResult(
-            str(given["id"]),
-            str(given["status"]),
-            task,
-            tuple(sanitize_line(str(each)) for each in given.get("files", ())),
-            added,
-            removed,
-            diff,
-            session,
-            model,
-            tries,
-            tokens,
-            max(0.0, float(given.get("elapsed_s", 0.0))),
-            {sanitize_line(str(name)): sanitize_line(str(text)) for name, text in given.get("checks", {}).items()},
-            error,
-            decision,
+            id=str(given["id"]),
+            status=str(given["status"]),
+            files=tuple(sanitize_line(str(each)) for each in given.get("files", ())),
+            elapsed_s=max(0.0, float(given.get("elapsed_s", 0.0))),
+            checks={sanitize_line(str(name)): sanitize_line(str(text)) for name, text in given.get("checks", {}).items()},
+            **values,
         )
     except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError("it is not a result") from error
@@ -120,9 +109,7 @@ class BatchFolder:
             draft.write_text(lines, encoding="utf-8")
             draft.replace(self.path / TASKS)  # last: a batch exists once it has this file
         except OSError as error:
-            raise UsageError(
-                f"{self.path} cannot be written: {error.strerror}", "Free some disk space, or check the folder's permissions."
-            ) from error
+            raise _unwritable(self.path, error) from error
 
     def exists(self) -> bool:
         """Tell whether the folder contains a batch; the path may be any text."""
@@ -130,10 +117,6 @@ class BatchFolder:
             return (self.path / TASKS).exists()
         except (OSError, ValueError):  # too long for a path, or none
             return False
-
-    def discard(self) -> None:
-        """Delete a batch that never started."""
-        shutil.rmtree(self.path, ignore_errors=True)
 
     def read(self) -> tuple[list[BatchTask], dict[str, object]]:
         """Return the tasks and the options.
@@ -243,9 +226,7 @@ class BatchFolder:
         try:
             handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageError(
-                f"{self.path} cannot be written: {error.strerror}", "Free some disk space, or check the folder's permissions."
-            ) from error
+            raise _unwritable(self.path, error) from error
         until = time.monotonic() + _LOCK_S  # readers hold the lock for a moment
         while True:
             try:
@@ -266,6 +247,10 @@ class BatchFolder:
             self._lock = -1
 
 
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path} cannot be written: {error.strerror}", "Free some disk space, or check the folder's permissions.")
+
+
 def new_folder(folders: Path) -> Path:
     """Create and return an empty batch folder, named after the current time.  Blocks.
 
@@ -283,9 +268,7 @@ def new_folder(folders: Path) -> Path:
                 continue
             return folder
     except OSError as error:
-        raise UsageError(
-            f"{folders} cannot be written: {error.strerror}", "Free some disk space, or check the folder's permissions."
-        ) from error
+        raise _unwritable(folders, error) from error
     raise UsageError("too many batches start at once", "Wait a second and start it again.")
 
 

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
@@ -18,29 +18,17 @@ from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.cluster import Cluster
 from lmtui.features.batch.progress import BatchProgress
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import GOOD
+from lmtui.features.batch.values import GOOD, BatchOptions
 from lmtui.features.service import FeatureHost
 
 _UNREACHABLE = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
 _ABORTED = frozenset({Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
 """Faults after a server accepted the request; the task itself may cause them."""
 _MOST_ABORTED = 5
-TASK_S = 7_200.0
+_TASK_S = 7_200.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 5.0, 300.0
 _MORE_WORKERS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOptions:
-    """How a batch runs: `workers` tasks at once (0: as many as slots), `tries` for each.
-
-    `budget` limits a task with all its tries (at most `TASK_S` seconds), `total` one run of the batch.
-    """
-
-    workers: int = 0
-    tries: int = 2
-    budget: SessionBudget = NO_BUDGET
-    total: SessionBudget = NO_BUDGET
+_RANKS = {status: rank for rank, status in enumerate(("failed", "red", "unchanged", "unverified", "green"))}
 
 
 class BatchRunner:
@@ -92,18 +80,21 @@ class BatchRunner:
                 if not self._queue or self.is_spent:
                     return
                 task = self._queue.popleft()
-                result, patch = await (self._do(task) if self._cluster is None else self._send(task, self._cluster))
+                self.progress.running[task.id] = time.time()
+                self._sent += 1
+                try:
+                    result, patch = await (self._cluster.run(task, self._sent) if self._cluster else self._do(task))
+                finally:
+                    self.progress.running.pop(task.id, None)
             result = await to_the_end(asyncio.to_thread(self._folder.add, result, patch))
-            if result.status == "unreachable":
-                self._queue.append(task)
-                self.progress.add(result)
-                self._tell(result, self.progress)
-                await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
-                continue
-            wait_s = _FIRST_WAIT_S
             self.progress.add(result)
             self._tell(result, self.progress)
+            if result.status == "unreachable":
+                self._queue.append(task)
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+            else:
+                wait_s = _FIRST_WAIT_S
 
     @property
     def is_spent(self) -> bool:
@@ -112,20 +103,10 @@ class BatchRunner:
         spent = SessionBudget(progress.tokens, progress.steps, progress.elapsed_s)
         return bool(self._options.total) and self._options.total.used(spent) >= 1
 
-    async def _send(self, task: BatchTask, cluster: Cluster) -> tuple[TaskResult, bytes]:
-        """Run a task on a cluster worker."""
-        self.progress.running[task.id] = task.title, time.time()
-        self._sent += 1
-        try:
-            return await cluster.run(task, self._sent)
-        finally:
-            self.progress.running.pop(task.id, None)
-
     async def _do(self, task: BatchTask) -> tuple[TaskResult, bytes]:
         """Try a task until it succeeds, and return the best result with its patch."""
-        self.progress.running[task.id] = task.title, time.time()
         best, patch = TaskResult(task.id, "failed", task.title, tries=0), b""
-        budget = replace(self._options.budget, seconds=self._options.budget.seconds or TASK_S)
+        budget = replace(self._options.budget, seconds=self._options.budget.seconds or _TASK_S)
         spent, tokens, began_s = NO_BUDGET, 0, time.monotonic()
         try:
             for number in range(self._options.tries):
@@ -141,14 +122,12 @@ class BatchRunner:
                 self._aborted[task.id] += found.end is not None and found.end.fault in _ABORTED
                 if result.status == "unreachable" and self._aborted[task.id] >= _MOST_ABORTED:
                     result = replace(result, status="failed")
-                if result.status == "unreachable" or not best.tries or _rank(result) > _rank(best):
+                if result.status == "unreachable" or not best.tries or _RANKS[result.status] > _RANKS[best.status]:
                     best, patch = result, data
                 if best.status in GOOD or result.status == "unreachable" or budget.used(spent) >= 1:
                     break
         except SandboxError as error:
             best = best if best.tries else replace(best, tries=1, error=error.full_text())
-        finally:
-            self.progress.running.pop(task.id, None)
         return replace(best, tokens=tokens, elapsed_s=round(time.monotonic() - began_s, 1)), patch
 
 
@@ -169,13 +148,6 @@ def _taken(patch: str) -> bytes:
     data = file.read_bytes()
     file.unlink(missing_ok=True)
     return data
-
-
-_RANKS = ("failed", "red", "unchanged", "unverified", "green")
-
-
-def _rank(result: TaskResult) -> int:
-    return _RANKS.index(result.status)
 
 
 def _failure(found: Attempt) -> str:

@@ -39,6 +39,7 @@ from lmtui.features.batch.cluster_worker import (
     run_task,
 )
 from lmtui.features.batch.task_file import BatchTask
+from lmtui.features.batch.values import BatchOptions
 from lmtui.paths import PROTECTED_NAMES, install_hint
 from lmtui.plain_files import NotPlain, is_executable, read_plain
 from lmtui.settings import Config
@@ -128,8 +129,7 @@ class Cluster:
         client: an asynchronous `distributed.Client`.
         archive: the workspace files, from `pack`.
         config: the settings of this process.
-        tries: tries for each task.
-        budget: of each task.
+        options: those of the batch.
         tell: called with notes for the user.
     """
 
@@ -138,11 +138,10 @@ class Cluster:
         client: Any,  # an SDK without types
         archive: bytes,
         config: Config,
-        *,
-        tries: int,
-        budget: SessionBudget,
+        options: BatchOptions,
         tell: Callable[[str], None],
     ) -> None:
+        tries, budget = options.tries, options.budget
         self._client, self._archive, self._tell = client, archive, tell
         self._name = f"lmtui-{secrets.token_hex(4)}"
         flags = (*config_flags(config), "--tries", str(tries), *_budget_flags(budget))
@@ -307,14 +306,12 @@ class Cluster:
             finally:
                 worker.running -= 1
                 self._notify()
-            if answer is None or not isinstance(answer, WorkerAnswer | Exception):
-                deaths += 1
-            elif isinstance(answer, Exception):
+            if isinstance(answer, Exception):
                 why = sanitize_line(f"{type(answer).__name__}: {answer}")[:300]
                 return TaskResult(task.id, "failed", task.title, error=f"the worker failed: {why}"), b""
-            elif answer.refused:
+            if isinstance(answer, WorkerAnswer) and answer.refused:
                 self._refuse(worker.address, answer.refused)
-            elif answer.result:
+            elif isinstance(answer, WorkerAnswer) and answer.result:
                 return validate_result(task, answer)
             else:
                 deaths += 1
@@ -380,14 +377,7 @@ def _ignoring_interrupts() -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def open_cluster(
-    address: str,
-    workers: int,
-    archive: bytes,
-    config: Config,
-    *,
-    tries: int,
-    budget: SessionBudget,
-    tell: Callable[[str], None],
+    address: str, archive: bytes, config: Config, options: BatchOptions, tell: Callable[[str], None]
 ) -> AsyncIterator[Cluster]:
     """Yield the checked workers of a scheduler, or local ones (`local`); see `Cluster` for the other arguments.
 
@@ -405,7 +395,7 @@ async def open_cluster(
             with _ignoring_interrupts():
                 target = await stack.enter_async_context(
                     distributed.LocalCluster(
-                        n_workers=workers or max(1, (os.cpu_count() or 2)),
+                        n_workers=options.workers or max(1, (os.cpu_count() or 2)),
                         threads_per_worker=1,
                         resources={SLOT: 1},
                         asynchronous=True,
@@ -418,7 +408,7 @@ async def open_cluster(
         except (OSError, TimeoutError, ValueError) as error:
             hint = "Start one with `dask scheduler`, and name it like tcp://10.0.0.1:8786."
             raise UsageError(f"no Dask scheduler answers at {sanitize_line(address)}", hint) from error
-        cluster = Cluster(client, archive, config, tries=tries, budget=budget, tell=tell)
+        cluster = Cluster(client, archive, config, options, tell)
         stack.push_async_callback(cluster.close)
         await cluster.begin()
         yield cluster

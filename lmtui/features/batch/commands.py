@@ -14,24 +14,18 @@ START = "Each task runs in its own overlay; nothing in your folder changes until
 
 async def show_batch(context: CommandContext, argument: str) -> Result:
     """Show a batch, or start one after a question."""
-
-    async def show() -> Result:
-        return _shown(context, argument)
-
-    count = await context.host.extensions[WorkspaceBatches].count_new(argument.strip())
-    question = f"Start a batch of {pluralize(count, 'task')}?"
-    return AskYes(question, f"{sanitize_line(argument)}\n{START}", show) if count else await show()
-
-
-def _shown(context: CommandContext, argument: str) -> OpenView:
-    batches = context.host.extensions[WorkspaceBatches]
+    batches, words = context.host.extensions[WorkspaceBatches], argument.strip()
 
     async def lines() -> Iterable[str]:
-        folder = await batches.open(argument.strip(), context.active.id if context.active is not None else "")
-        found = await batches.read(folder)
+        found = await batches.read(await batches.open(words, context.active.id if context.active is not None else ""))
         return [found.summary, *map(row_text, found.rows)] if found.rows else [NO_BATCH]
 
-    return OpenView("batch.show", argument.strip(), text=lines, instead="`lmtui batch status`")
+    async def show() -> Result:
+        return OpenView("batch.show", words, text=lines, instead="`lmtui batch status`")
+
+    count = await batches.count_new(words)
+    question = f"Start a batch of {pluralize(count, 'task')}?"
+    return AskYes(question, f"{sanitize_line(argument)}\n{START}", show) if count else await show()
 
 
 def row_text(row: BatchRow) -> str:

@@ -13,7 +13,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, pool_cells
 from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import DONE
+from lmtui.features.batch.values import DONE, counts_text
 
 _WRITE_S, _LINE_S = 2.0, 10.0
 _SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "unreachable": "…"}
@@ -33,7 +33,7 @@ class BatchProgress:
     ended: int = 0
     tokens: int = 0
     steps: int = 0
-    running: dict[str, tuple[str, float]] = field(default_factory=dict)
+    running: dict[str, float] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
 
     def begin(
@@ -89,12 +89,8 @@ class BatchProgress:
     @property
     def ending(self) -> str:
         """Return the progress, in one line."""
-        parts = [f"{self.done} of {self.total} done", f"{self.failed} failed"]
-        parts += [f"{self.unchanged} unchanged"] if self.unchanged else []
-        parts += [f"{len(self.running)} running"] if self.running else []
-        parts += [f"{self.waiting} waiting"] if self.waiting else []
-        parts += [f"{self.tokens:,} tokens"] if self.tokens else []
-        return " · ".join(parts)
+        text = counts_text(self.done, self.total, self.failed, self.unchanged, len(self.running))
+        return f"{text} · {self.tokens:,} tokens" if self.tokens else text
 
 
 def time_text(seconds: float) -> str:
@@ -148,8 +144,8 @@ class ProgressReport:
     async def _tick(self, progress: BatchProgress) -> None:
         while True:
             if progress.total:  # the batch has started
-                running = {name: since for name, (_, since) in progress.running.items()}
-                await asyncio.to_thread(self._folder.write_progress, "\n".join([progress.line, *self.server_lines()]), running)
+                text, running = "\n".join([progress.line, *self.server_lines()]), dict(progress.running)
+                await asyncio.to_thread(self._folder.write_progress, text, running)
                 self._tell(progress)
             await asyncio.sleep(_WRITE_S if progress.total else _WRITE_S / 20)
 

@@ -21,10 +21,10 @@ from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
-from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
+from lmtui.features.batch.batch_runner import BatchRunner
 from lmtui.features.batch.progress import ProgressReport
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
-from lmtui.features.batch.values import BatchRow, BatchState, WorkspaceBatches, with_overlaps
+from lmtui.features.batch.values import BatchOptions, BatchRow, BatchState, WorkspaceBatches, with_overlaps
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
 from lmtui.paths import batches_dir
 
@@ -145,10 +145,6 @@ class BatchService(WorkspaceFeature):
         if self._working is not None:
             await self.halt(str(self._working[0]))
 
-    async def close(self) -> None:
-        """Stop the batch."""
-        await self.stop()
-
 
 class BatchReader:
     """Reads a batch repeatedly; caches what has not changed.  Blocks.
@@ -259,19 +255,9 @@ def decide(folder: BatchFolder, task_id: str, decision: str) -> None:
     _ = folder.add(replace(result, decision=decision))
 
 
+_SAME = ("id", "status", "files", "added", "removed", "decision", "elapsed_s", "tries", "error", "session")
+
+
 def _row(result: TaskResult) -> BatchRow:
-    return BatchRow(
-        result.id,
-        result.task,
-        result.status,
-        tuple(result.files),
-        result.added,
-        result.removed,
-        bool(result.diff),
-        result.decision,
-        (),
-        result.elapsed_s,
-        result.tries,
-        result.error,
-        result.session,
-    )
+    same = {name: getattr(result, name) for name in _SAME}
+    return BatchRow(title=result.task, has_diff=bool(result.diff), **same)

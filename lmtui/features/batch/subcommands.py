@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,13 +17,13 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult, find_batch, new_folder
-from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
-from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
+from lmtui.features.batch.batch_runner import BatchRunner
+from lmtui.features.batch.cluster import MOST_FILES, open_cluster, pack
 from lmtui.features.batch.progress import BatchProgress, ProgressReport, result_line
 from lmtui.features.batch.service import BatchReader, load_tasks, parse_options
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
-from lmtui.features.batch.values import DONE, WorkspaceBatches, mergeable
-from lmtui.features.service import CommandCall, FeatureHost, stopping
+from lmtui.features.batch.values import DONE, BatchOptions, WorkspaceBatches, mergeable
+from lmtui.features.service import CommandCall, stopping
 from lmtui.paths import batches_dir
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
@@ -106,7 +106,7 @@ async def _begin(call: CommandCall) -> int:
         return await _run(call, folder, tasks, options)
     except LmtuiError:
         if not folder.has_started:  # an earlier batch stays the newest one
-            await asyncio.to_thread(folder.discard)
+            await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
         raise
 
 
@@ -132,31 +132,26 @@ def _resume_text(call: CommandCall, folder: BatchFolder) -> str:
 
 async def _opened(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions) -> int:
     cluster = call.arguments.cluster  # what was written to a file never says where to connect
+    remote = None
     async with call.open_host() as host, contextlib.AsyncExitStack() as stack:
         _ = await host.choose_server()
         report = ProgressReport(folder, host.servers.pool, sys.stderr)
-        remote = await stack.enter_async_context(await _joined(cluster, host, options, report)) if cluster else None
-        if remote is None:
+        if cluster:
+            packed = await asyncio.to_thread(pack, host.workspace, await (await host.sandbox()).glob("**", MOST_FILES + 1))
+            remote = await stack.enter_async_context(open_cluster(cluster, packed, host.config, options, report.note))
+        else:
             await host.require_sandbox()
         folder.has_started = True
         say(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
-        return await _work(BatchRunner(host, folder, options, report.ended, remote), report, folder, tasks, call)
+        runner = BatchRunner(host, folder, options, report.ended, remote)
+        async with report.following(runner.progress):
+            progress = await runner.run(tasks, retries_failed=call.arguments.retry_failed)
+        await _report(runner, folder, tasks, call)
+        return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
-async def _joined(
-    address: str, host: FeatureHost, options: BatchOptions, report: ProgressReport
-) -> AbstractAsyncContextManager[Cluster]:
-    """Pack the workspace, and return a context manager that opens the cluster."""
-    packed = await asyncio.to_thread(pack, host.workspace, await (await host.sandbox()).glob("**", MOST_FILES + 1))
-    tries, budget = options.tries, options.budget
-    return open_cluster(address, options.workers, packed, host.config, tries=tries, budget=budget, tell=report.note)
-
-
-async def _work(
-    runner: BatchRunner, report: ProgressReport, folder: BatchFolder, tasks: Sequence[BatchTask], call: CommandCall
-) -> int:
-    async with report.following(runner.progress):
-        progress = await runner.run(tasks, retries_failed=call.arguments.retry_failed)
+async def _report(runner: BatchRunner, folder: BatchFolder, tasks: Sequence[BatchTask], call: CommandCall) -> None:
+    progress = runner.progress
     known = await asyncio.to_thread(folder.results)
     results = [known[task.id] for task in tasks if task.id in known]
     for result in results if call.arguments.json else ():
@@ -169,7 +164,6 @@ async def _work(
     if progress.done:
         text = "lmtui: /batch in the app shows the changes for review; `lmtui batch apply --all` applies them"
         say(text, file=sys.stderr)
-    return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
 async def _apply(call: CommandCall, rest: Sequence[str]) -> int:

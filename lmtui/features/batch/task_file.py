@@ -58,7 +58,7 @@ def read_tasks(text: str) -> tuple[list[BatchTask], list[str]]:
             found.append(task)
         except ValueError as error:
             problems.append(f"line {number}: {error}")
-    return checked(_numbered(found)), problems
+    return _limited(_numbered(found)), problems
 
 
 def _numbered(tasks: Sequence[BatchTask]) -> Iterator[BatchTask]:
@@ -96,23 +96,14 @@ def tasks_for_files(words: str, files: Sequence[str]) -> list[BatchTask]:
         raise UsageError("the task does not contain {file}", 'Put {file} where the path belongs: "Add types to {file}".')
     if not files:
         raise UsageError("no file matches the pattern", "Check the pattern. In a shell, quote it.")
-    return checked(BatchTask(str(number), words.replace("{file}", file), (file,)) for number, file in enumerate(files, 1))
+    return _limited(BatchTask(str(number), words.replace("{file}", file), (file,)) for number, file in enumerate(files, 1))
 
 
-def checked(tasks: Iterable[BatchTask]) -> list[BatchTask]:
-    """Return the tasks after checking their number and that their ids are unique.
-
-    Raises:
-        UsageError: two have the same id, or there are too many.
-    """
-    found: dict[str, BatchTask] = {}
-    for task in tasks:
-        if task.id in found:
-            raise UsageError(f"two tasks have the id {task.id}", "Use unique ids, or leave them out.")
-        found[task.id] = task
+def _limited(tasks: Iterable[BatchTask]) -> list[BatchTask]:
+    found = [*tasks]
     if len(found) > MOST_TASKS:
         raise UsageError(f"more than {MOST_TASKS:,} tasks", "Split them into several batches.")
-    return [*found.values()]
+    return found
 
 
 def _task(line: str) -> BatchTask:

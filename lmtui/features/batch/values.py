@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
+from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.workspace import EffectReview
 
 NO_BATCH = (
@@ -16,6 +17,19 @@ NO_BATCH = (
 MOST_OVERLAPS = 20
 GOOD = frozenset({"green", "unverified"})
 DONE = GOOD | {"unchanged"}  # a question changes nothing, and is answered
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """How a batch runs: `workers` tasks at once (0: as many as slots), `tries` for each.
+
+    `budget` limits a task with all its tries (two hours by default), `total` one run of the batch.
+    """
+
+    workers: int = 0
+    tries: int = 2
+    budget: SessionBudget = NO_BUDGET
+    total: SessionBudget = NO_BUDGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +85,17 @@ class BatchState:
         if not self.rows:
             return ""
         ended = [row for row in self.rows if row.status]
-        done = sum(row.status in DONE for row in ended)
+        done, left = sum(row.status in DONE for row in ended), sum(row.is_open for row in ended)
         unchanged = sum(row.status == "unchanged" for row in ended)
-        left = sum(row.is_open for row in ended)
-        parts = [f"{done} of {len(self.rows)} done", f"{len(ended) - done} failed"]
-        parts += [f"{unchanged} unchanged"] if unchanged else []
         running = sum(row.since_s > 0 for row in self.rows)
-        waiting = len(self.rows) - len(ended) - running
-        parts += [f"{running} running"] if running else []
-        parts += [f"{waiting} waiting"] if waiting > 0 else []
-        parts += [f"{left} to review"] if left else []
-        return " · ".join(parts)
+        text = counts_text(done, len(self.rows), len(ended) - done, unchanged, running)
+        return f"{text} · {left} to review" if left else text
+
+
+def counts_text(done: int, total: int, failed: int, unchanged: int, running: int) -> str:
+    """Return how many tasks are done, failed, unchanged, running and waiting, in one line."""
+    more = ((unchanged, "unchanged"), (running, "running"), (total - done - failed - running, "waiting"))
+    return " · ".join([f"{done} of {total} done", f"{failed} failed", *(f"{n} {word}" for n, word in more if n > 0)])
 
 
 def with_overlaps(rows: Sequence[BatchRow]) -> tuple[BatchRow, ...]:

@@ -21,9 +21,10 @@ from lmtui.core.offers import Offers
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch import batch_runner
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
-from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
+from lmtui.features.batch.batch_runner import BatchRunner
 from lmtui.features.batch.service import BatchService
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks
+from lmtui.features.batch.values import BatchOptions
 from lmtui.paths import batches_dir
 from lmtui.sandbox.host_paths import make_for_owner
 from tests.sets import for_each

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.features.batch import cluster
 from lmtui.features.batch.batch_folder import TaskResult
 from lmtui.features.batch.cluster import Cluster, pack, validate_result
 from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, run_task
 from lmtui.features.batch.task_file import BatchTask
+from lmtui.features.batch.values import BatchOptions
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.settings import Config
@@ -169,7 +169,7 @@ DONE = WorkerAnswer(json.dumps(asdict(GOOD)), b"patch")
 async def cluster_of(does: dict[str, Any], **refusing: str) -> AsyncIterator[tuple[Cluster, FakeClient, list[str]]]:
     client, told = FakeClient(does), list[str]()
     client.refusing = refusing
-    cluster = Cluster(client, b"archive", Config(), tries=1, budget=SessionBudget(), tell=told.append)
+    cluster = Cluster(client, b"archive", Config(), BatchOptions(tries=1), told.append)
     try:
         await cluster.begin()
         yield cluster, client, told
