@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.commands.command import Begin
+from lmtui.commands.command import Begin, Output
 from lmtui.commands.table import command_table
 from lmtui.core.errors import McpError, UsageError
 from lmtui.core.messages import Image
@@ -86,8 +86,12 @@ async def test_a_picture_beside_a_command_and_a_servers_prompt_that_lacks_someth
         await read_task(host, "/mcp__a__b", ())
 
 
-async def test_what_a_command_prints_is_refused_where_events_are_asked_for() -> None:
+async def test_what_a_command_prints_is_refused_where_events_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(*_: object) -> Output:
+        return Output(("nothing to check",))
+
+    monkeypatch.setattr("lmtui.headless.run.read_task", read)
     host: Any = brought()
     host.plans_first = False
-    with pytest.raises(UsageError, match="/commands prints text and no events"):
-        _ = await run_headless(host, HeadlessTask("/commands", output="json"), io.StringIO(), io.StringIO())
+    with pytest.raises(UsageError, match="/check prints text and no events"):
+        _ = await run_headless(host, HeadlessTask("/check", output="json"), io.StringIO(), io.StringIO())
