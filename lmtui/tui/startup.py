@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingsMap, BindingType
-from textual.containers import Center, Horizontal, Vertical
+from textual.containers import Center, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
@@ -116,7 +116,7 @@ class FirstRun(ClosedOnce[bool]):
         head = Bar(id="first-head")
         head.show([Part("lmtui", "bold $accent"), Part(self._folder(), "$text-muted", 1)], [])
         yield head
-        with Center(id="first-body"), Vertical(id="first-run"):
+        with Center(id="first-body"), VerticalScroll(id="first-run", can_focus=False):
             yield Static(Content.styled("Welcome to lmtui", "bold"), markup=False)
             yield Static(self._note(), id="first-note", markup=False)
             yield self._options
@@ -236,7 +236,7 @@ class FirstRun(ClosedOnce[bool]):
         try:
             is_done = await work is not False
         except LmtuiError as error:
-            self._state.update(Content.assemble(("✗ ", "$error"), (sanitize(error.full_text()), "$text")))
+            self._say(error.full_text(), "✗ ")
             return
         if is_done:
             _ = self.dismiss(is_demo)
@@ -267,9 +267,16 @@ class FirstRun(ClosedOnce[bool]):
         add(_Row("+ ", "$text-muted", ("Server URL", "", ""), "type an address"), OTHER)
         add(_Row("  ", "$text-muted", ("Demo", "", ""), "a scripted model, nothing to install"), DEMO)
         options.action_first()
+        self._show_fields()
 
-    def _say(self, text: str) -> None:
-        self._state.update(Content.styled(sanitize(text), "$text-muted"))
+    def _say(self, text: str, sign: str = "") -> None:
+        self._state.update(Content.assemble((sign, "$error"), (sanitize(text), "$text" if sign else "$text-muted")))
+        self._show_fields()
+
+    def _show_fields(self) -> None:
+        """Scroll to the fields and what is said below them, if they are open."""
+        if self._fields.display:
+            self.query_one("#first-run").scroll_end(animate=False)
 
     def _folder(self) -> str:
         return sanitize_line(folder_text(self._host.workspace, Path.home()))
