@@ -61,7 +61,7 @@ def option(*names: str, **given: Any) -> Option:
 
 
 def make_parser(name: str, doc: str, example: str, *options: Option) -> Parser:
-    """Return the parser of `lmtui NAME`, without a name that of `lmtui` with the example as it is."""
+    """Return the parser of `lmtui NAME`, without a name that of `lmtui`, the example as it is."""
     parser = Parser(
         prog=f"lmtui {name}".strip(),
         description=doc,

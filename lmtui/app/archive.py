@@ -36,7 +36,7 @@ _MAX_RESULT_LINES = 12
 
 
 def as_text(history: Sequence[events.Envelope]) -> str:
-    """Return the transcript as a person reads it in a terminal, with the first lines of tool results."""
+    """Return the transcript as one reads it in a terminal, with the first lines of results."""
     found = _blocks(history, None)
     return "\n".join(_TEXT[kind].format(head=head, text=text, first=_first_lines(text)) for kind, head, text in found)
 
@@ -54,7 +54,7 @@ def as_json(history: Sequence[events.Envelope]) -> str:
 
 
 def as_markdown(history: Sequence[events.Envelope]) -> str:
-    """Return the transcript as Markdown that loads nothing and in which no message or result leaves its block."""
+    """Return the transcript as Markdown that loads nothing; no message or result leaves its block."""
     out = [f"# {_escaped(_title(history))}"]
     for kind, head, text in _blocks(history, UTC):
         fence = _fence(text, "```")
@@ -100,7 +100,7 @@ _PAGE = (
 
 
 def _blocks(history: Sequence[Envelope], zone: tzinfo | None) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, head and text of what a transcript shows; nothing is escaped.  No zone: local time."""
+    """Yield kind, head and text of what a transcript shows, not escaped.  No zone: local time."""
     asked: dict[str, events.ApprovalRequested] = {}
     for envelope in history:
         time = f"{envelope.time.astimezone(zone):%Y-%m-%d %H:%M}{' UTC' if zone else ''}"

@@ -137,7 +137,7 @@ def _conflicts(output: str) -> str:
 
 
 def _read(patch: Path) -> bytes:
-    """Return the content of a patch; only a regular file, because a cloned folder may contain links."""
+    """Return the content of a patch; only of a regular file, as a cloned folder may have links."""
     try:
         data = read_plain(patch.parent, patch.name, MAX_UPLOAD_BYTES + 1)
     except NotPlain as error:

@@ -37,7 +37,7 @@ def limits_of(config: Config) -> Limits:
 
 
 def command_limits(config: Config) -> CommandLimits:
-    """Return the limits of commands; what the settings leave open depends on this machine's memory."""
+    """Return the limits of commands; what is not set depends on this machine's memory."""
     memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     return CommandLimits(
         timeout_s=config.command_timeout_s,

@@ -449,7 +449,7 @@ def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float, siz
 
 
 def settle_tools(agent: Agent) -> None:
-    """Choose once for a model: another set in the middle of a session would change the whole prefix."""
+    """Choose once for a model: another set during a session would change the whole prefix."""
     book = agent.model.window
     book.budget.use(agent.state.model.settings.model, agent.model.known.profile)
     if book.chosen_for == agent.state.model.settings.model:

@@ -250,7 +250,7 @@ def take_back(diff: str, index: int, old: str, new: str, now: str) -> str:
     before = [*lines[: hunk.new_start], *split_lines(old)[hunk.old_start : hunk.old_end], *lines[hunk.new_end :]]
     back = merge(lines, present, before)
     if back is None or back == now:
-        raise SandboxError("the lines of this hunk were changed since: revert the whole file, or edit it")
+        raise SandboxError("this hunk's lines were changed since: revert the whole file, or edit it")
     return back
 
 

@@ -102,7 +102,7 @@ async def _recall(agent: Agent, words: str) -> None:
 
 
 async def _is_small(agent: Agent) -> bool:
-    """Tell whether the model is one that does more with few tools and does not look before it acts."""
+    """Tell whether the model does more with few tools and does not look before it acts."""
     if agent.state.depth:
         return False
     await agent.model.known.ready()

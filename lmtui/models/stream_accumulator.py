@@ -141,7 +141,7 @@ class _CallParts:
         return name.startswith(self.name) or bool(is_piece)
 
     def may_have(self, call_id: str, *, is_placed: bool) -> bool:
-        """Tell whether a chunk without a name can belong to this call: another id begins a call, but not within arguments."""
+        """Tell whether a chunk without a name can belong to this call: another id can begin one."""
         text = self._text
         return not call_id or self.id in ("", call_id) or (not _is_whole(text) if text else not is_placed)
 

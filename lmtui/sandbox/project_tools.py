@@ -396,7 +396,7 @@ def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) 
 
 
 def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path | None = None) -> ProjectTools:
-    """Return the tools with those that a program needs, which the user has allowed to run.  Blocks."""
+    """Return the tools with those of a program that the user has allowed to run.  Blocks."""
     finder = _Finder(workspace, home, tools=tools)
     for name in (program, *_BESIDE.get(program, ())):
         path = finder.program(name)
@@ -535,5 +535,5 @@ def _is_binary(path: Path) -> bool:
 
 
 def project_path(root: str) -> Iterable[str]:
-    """Return the folders of programs in a workspace; those that do not exist yet do no harm on PATH."""
+    """Return the folders of programs in a workspace; on PATH, one that is absent does no harm."""
     return [f"{root}/{name}" for name in (".venv/bin", "venv/bin", "node_modules/.bin")] if ":" not in root else []

@@ -117,7 +117,7 @@ _Folders = Annotated[list[_Path], Field(max_length=1_000)]
 
 
 class EffectReply(Reply):
-    """What commands did in an overlay: the states of the touched paths, and what no state can hold."""
+    """What commands did in an overlay: states of the touched paths, and what no state can hold."""
 
     before: _Tree
     after: _Tree
@@ -170,14 +170,14 @@ class FoundReply(Reply):
 
 
 class RestoredReply(Reply):
-    """Which files kept others from being put back; empty where it was done.  `begun` were so already."""
+    """Which files kept others from being put back; none if it was done.  `begun` were so before."""
 
     conflicts: _Names
     begun: _Count = 0
 
 
 class SurveyReply(Reply):
-    """What programs outside would obey: path in hex, kind, whether it changed since, inode number."""
+    """What programs outside would obey: path in hex, kind, whether it changed, inode number."""
 
     found: Annotated[list[_Found], Field(max_length=4000)]
     is_cut: bool
@@ -203,7 +203,7 @@ class PutBackReply(Reply):
 
 
 class MovedReply(Reply):
-    """The quarantined paths: from where (in hex) and to where; and why something could not be moved."""
+    """The quarantined paths, from (in hex) and to; and why something could not be moved."""
 
     moved: Annotated[list[_Moved], Field(max_length=4000)]
     problem: _Line

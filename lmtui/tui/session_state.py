@@ -177,7 +177,7 @@ def _undoes(change: FileChange, steps: list[FileChange]) -> bool:
 
 
 def _join(first: FileChange, then: FileChange) -> FileChange:
-    """Return two changes of one file as one; a file that was added stays added until it is deleted."""
+    """Return two changes of one file as one; an added file stays added until it is deleted."""
     kind = then.kind
     if first.kind is FileChangeKind.ADDED and kind is FileChangeKind.MODIFIED:
         kind = FileChangeKind.ADDED

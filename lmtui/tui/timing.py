@@ -74,7 +74,7 @@ STOP_AGAIN = "Esc again to stop"
 
 
 class SecondPress:
-    """Tells the second press of a key, soon after the first (seconds, any clock that goes forward)."""
+    """Tells the second press of a key soon after the first (seconds, a monotonic clock)."""
 
     WITHIN_S = 2.0
 

@@ -139,7 +139,7 @@ def _ended(result: ExecResult, note: str = "") -> CommandEnded:
 
 
 def _joined(commands: Mapping[str, str]) -> str:
-    """Return the build and the test of a profile as one command, which fails if one of them fails."""
+    """Return the build and the test of a profile as one command, which fails if one does."""
     build, test = commands.get("build", ""), commands.get("test", "")
     if build and test:
         return f"{build} && ({test})" if "||" in test or ";" in test else f"{build} && {test}"

@@ -72,7 +72,7 @@ def _read(event: HookEvent, ran: ProgramRun, err: str) -> HookVerdict:
 
 
 def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[ProgramRun]) -> HookVerdict:
-    """Return what hooks that ran at the same time say together: deny before ask, ask before allow."""
+    """Return what hooks that ran together say: deny before ask, ask before allow."""
     ran = [_as_meant(*each) for each in zip(entries, ran, strict=True)]
     answers = [_with_hint(event, *each) for each in zip(entries, ran, strict=True)]
     strictest = min((answer.permission for answer in answers), key=_STRICTEST.index, default=None)

@@ -68,7 +68,7 @@ _HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A file that may be there: `names` are tried in their order, the first that has words counts."""
+    """A file that may be there: of `names`, the first that has words counts."""
 
     kind: str
     folder: Path

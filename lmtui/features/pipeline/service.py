@@ -490,7 +490,7 @@ def look_at(project: KnownProject) -> KnownProject:
 
 
 def _portable(text: str, workspace: Path) -> str:
-    """Return a text without the places of this machine: the workspace is `.`, the home folder `~`."""
+    """Return a text without this machine's paths: the workspace is `.`, the home folder `~`."""
     for place, short in ((workspace, "."), (Path.home(), "~")):
         text = re.sub(rf"{re.escape(str(place))}(?![\w.-])", short, text) if place != Path("/") else text
     return text

@@ -309,7 +309,7 @@ def fitted_title(title: str, text: str) -> tuple[str, str]:
 
 
 def title_key(title: str) -> str:
-    """Return a title in the form in which titles are compared: without case, blanks and punctuation."""
+    """Return a title as titles are compared: without case, blanks and punctuation."""
     return _KEY.sub("", title.casefold())
 
 

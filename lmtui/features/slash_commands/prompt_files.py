@@ -65,7 +65,7 @@ class MarkdownPrompts:
         if raw.problem:
             return raw
         if raw.name.lower() in command_table().names or raw.name.startswith(("user:", "project:")):
-            raw = replace(raw, name=raw.whole_name)  # the short name is lmtui's own, or a whole name of another
+            raw = replace(raw, name=raw.whole_name)  # the short name is another's
         if raw.allowed is None:
             return raw
         rules, warnings = allowed_rules(raw.allowed[0], self._canonical)

@@ -32,7 +32,7 @@ class Missing(Refused):
 
 
 def is_protected(path: str) -> bool:
-    """Tell whether a path names `.git` or `.lmagent`, or something in them, however it is spelled."""
+    """Tell whether a path names `.git` or `.lmagent`, or something in them, in any spelling."""
     return any(unicodedata.normalize("NFKC", part).casefold() in PROTECTED for part in path.split("/"))
 
 

@@ -256,7 +256,7 @@ def skipped_hooks(environment: dict[str, str], program: str, subcommand: str, se
 
 
 def _repositories(own: dict[str, str], environment: dict[str, str], program: str, settings: Settings) -> list[str]:
-    """Return the repository's top and its submodules, recursively, as far as git would enter them."""
+    """Return the repository's top and its submodules, recursively, where git would enter them."""
     found = [os.path.realpath(settings.git_top or settings.root)]
     for at, folder in enumerate(found):
         for entry in _listed(environment if at else own, program, folder, "ls-files", "--stage", "-z"):

@@ -37,7 +37,7 @@ _SavedFile = tuple[int, bytes]  # of a file or link: its mode, and its bytes (of
 
 
 def is_executed(path: str) -> bool:
-    """Choose the files of a git folder that make git run something, now or later, or look elsewhere."""
+    """Choose the files of a git folder that make git run something or look elsewhere."""
     folders, name = path.split("/")[:-1], path.rsplit("/", 1)[-1]
     return name in _EXECUTED or name.startswith("BISECT_") or not _EXECUTED_FOLDERS.isdisjoint(folders)
 

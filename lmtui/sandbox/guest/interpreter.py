@@ -55,7 +55,7 @@ class Channel:
 
 
 class Printed:
-    """Whatever this process and its children print goes through a pipe, and from there out as frames."""
+    """What this process and its children print goes through a pipe, and from there out as frames."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

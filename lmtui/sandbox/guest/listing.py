@@ -214,7 +214,7 @@ def _grep_by_rg(root: Root, query: Message) -> Iterator[_Line]:
         if not is_folder and not stat.S_ISREG(os.fstat(place).st_mode):
             raise Refused(f"{query['path']} is not a regular file")
         if not is_folder:
-            _ = next(_texts(root, query), None)  # a binary one is refused, in which ripgrep finds nothing
+            _ = next(_texts(root, query), None)  # refuses a binary one
         with _start(arguments, place) as process:
             yield from _read_rg(process, real, is_folder, query)
 

@@ -148,7 +148,7 @@ def _is_content(store: Store, path: str, info: os.stat_result, now: TreeEntry) -
 
 
 def _hash(content: bytes) -> str:
-    """Return git's name for a content (gitformat-pack: the SHA-1 of its kind, its size and itself)."""
+    """Return git's name for a content: the SHA-1 of its kind, size and bytes (gitformat-pack)."""
     return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
 
 
@@ -276,7 +276,7 @@ def _put_back(store: Store, done: dict[_Draft, _Stamp], changed: _Draft) -> list
 
 
 def _stamp(folder: int, draft: _Draft) -> _Stamp:
-    """Return what tells whether what was moved aside was written to since; None where nothing was."""
+    """Return what tells whether what was moved aside was written to; None where nothing was."""
     if draft.now is None or draft.now.mode == ABSENT:
         return None
     try:

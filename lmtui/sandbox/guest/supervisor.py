@@ -409,7 +409,7 @@ def _filter(options: settings.Settings) -> bytes:
 
 
 def _take_over_standard_streams() -> tuple[int, int]:
-    """Move the connection away from descriptors 0 and 1, so that nothing writes into it by accident."""
+    """Move the connection away from descriptors 0 and 1: nothing writes into it by accident."""
     reading, writing = os.dup(0), os.dup(1)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)

@@ -1,4 +1,4 @@
-"""Looks back: what a session changed, the question before it is restored, and the rules in force."""
+"""Looks back: what a session changed, how it is restored, and the rules in force."""
 
 from __future__ import annotations
 

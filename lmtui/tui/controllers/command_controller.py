@@ -238,7 +238,7 @@ class Help(Picker):
 
 
 class AppController:
-    """Answers the commands that apply everywhere.  `keep_theme` makes a theme the user's own choice."""
+    """Answers the commands that apply everywhere.  `keep_theme` makes a theme the user's."""
 
     def __init__(self, app: ThemedApp, keep_theme: Callable[[str], None]) -> None:
         self._app, self._keep_theme = app, keep_theme

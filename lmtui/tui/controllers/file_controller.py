@@ -117,7 +117,7 @@ MAX_HEAD_CHARS = 300
 
 
 def branch_of(folder: Path) -> str:
-    """Return the branch that a folder's own repository is on; empty where it has none.  Reads a file."""
+    """Return the branch of a folder's own repository, empty where it has none.  Reads a file."""
     head = folder / ".git" / "HEAD"
     try:
         if not head.is_file():

@@ -1,4 +1,4 @@
-"""The sub-agents and the tool log: an agent's own conversation, the log's filter, a call as a page."""
+"""The sub-agents and the tool log: an agent's conversation, the log's filter, a call's page."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Cursor(Protocol):
 
 
 class Hover:
-    """The line under the pointer, which has the ground of the cursor where a click does something."""
+    """The line under the pointer, drawn as the cursor where a click does something."""
 
     def __init__(self, view: VirtualLineView) -> None:
         self._view = view

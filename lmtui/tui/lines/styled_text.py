@@ -204,7 +204,7 @@ def fill(line: Line, width: int, role: StyleRole) -> Line:
 
 
 def indent(lines: Iterable[Line], first: Line, rest: Line | None = None) -> list[Line]:
-    """Return lines with `first` before the first of them and `rest` (else `first`) before the others."""
+    """Return lines with `first` before the first and `rest` (else `first`) before the others."""
     lead = first
     found: list[Line] = []
     for line in lines:

@@ -49,7 +49,7 @@ class Confirm(VeiledScreen[bool]):
 
 
 class AskText(ClosableScreen[str]):
-    """Asks for a line of text, drawn as dots if it `is_secret`; the result is None where it was left."""
+    """Asks for a line of text, drawn as dots if it `is_secret`; None where it was left."""
 
     BINDINGS = bindings(Scope.APP)
 

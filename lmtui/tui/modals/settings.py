@@ -277,7 +277,7 @@ def _name_cells(width: int) -> int:
 
 
 class Grouped(ListDialog[GroupRow, None]):
-    """Shows groups of rows, with `summary` above them; choosing a row folds its group or unfolds it."""
+    """Shows groups of rows below `summary`; choosing a row folds or unfolds its group."""
 
     CLOSING: ClassVar[str] = "back"
 

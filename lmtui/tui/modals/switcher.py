@@ -185,7 +185,7 @@ class SessionActions(Protocol):
 
 
 async def sessions_like(host: SessionHost, words: str, found: Mapping[str, SessionSummary]) -> dict[str, SessionSummary]:
-    """Return sessions that say much the same in other words, or some of them, as an index knows them."""
+    """Return sessions that say much the same in other words, as an index knows them."""
     if SessionSearch not in host.extensions:
         return {}
     like = await host.extensions[SessionSearch].sessions_like(words, _MOST_LIKE)
@@ -346,7 +346,7 @@ class Switcher(ListDialog[SessionSummary, str | None]):
 
 
 def take_some(rows: Iterator[SessionSummary]) -> tuple[list[SessionSummary], bool]:
-    """Return the sessions that are found within a moment, and whether that was all.  Blocks (disk)."""
+    """Return the sessions found within a moment, and whether that was all.  Blocks (disk)."""
     end = time.monotonic() + READ_S
     found: list[SessionSummary] = []
     for each in rows:

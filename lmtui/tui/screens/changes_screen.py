@@ -1,4 +1,4 @@
-"""What a session changed: a list by step or by file, the difference next to it, and the ways back."""
+"""What a session changed: a list by step or file, the difference, and the ways back."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def rows_by_file(changes: Iterable[FileChange]) -> list[StepRow]:
 
 
 def rows_by_turn(turns: Iterable[tuple[Turn, Sequence[FileChange]]]) -> list[StepRow]:
-    """Return the turns that changed something, newest first, each with a row for each of its files."""
+    """Return the turns that changed something, newest first, with a row for each file."""
     found: list[StepRow] = []
     for turn, changes in reversed(list(turns)):
         if changes:

@@ -1,4 +1,4 @@
-"""A line to type into: a filter, words to look for, a number.  It calls back and knows nothing more."""
+"""A line to type into: a filter, words to look for, a number.  It only calls back."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SIDE_PANES = ("plan", "log")
 
 
 class LayoutError(Exception):
-    """The layout's file cannot be used; the text names the file, the line and what is done instead."""
+    """The layout's file cannot be used; the text says where and what is done instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,7 @@ def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: str = 
 
 
 def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
-    """Return a task's state: what it is for, how far it is, what comes next and what went wrong last."""
+    """Return a task's state: its purpose, how far it is, what comes next and what went wrong."""
     rows = [_head("Task", "done" if task.is_finished and task.total_count else "", width)]
     if task.objective:
         rows += _todo_rows(Todo(0, task.objective, TodoStatus.IN_PROGRESS), "task", turned, width)

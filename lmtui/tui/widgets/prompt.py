@@ -40,7 +40,7 @@ _SIGNS = {code: chr(0x2400 + code) for code in range(0x20) if code != 0x09} | _U
 
 
 class TokenArea(TextArea):
-    """Folds what is pasted where it is large, deletes tokens as one, and repaints only what differs."""
+    """Folds large pastes, deletes tokens as one, and repaints only what differs."""
 
     @dataclass
     class Pasted(Message):
