@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.sanitize import sanitize_line
@@ -21,12 +20,6 @@ SUFFIX = ".task"
 QUIET_S = 1.0
 _MOST_BYTES = 4 * MAX_TEXT_CHARS
 _Signature = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class _Waiting:
-    signature: _Signature
-    since_s: float
 
 
 class InboxFolder:
@@ -43,9 +36,9 @@ class InboxFolder:
     def __init__(
         self,
         folder: Path,
-        add: Callable[[str, str], None],
+        add: Callable[[str, str], object],
         may_read: Callable[[], bool],
-        on_problem: Callable[[str], None],
+        on_problem: Callable[[str], object],
         monotonic: Callable[[], float],
     ) -> None:
         self._folder = folder
@@ -53,7 +46,7 @@ class InboxFolder:
         self._may_read = may_read
         self._on_problem = on_problem
         self._monotonic = monotonic
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, tuple[_Signature, float]] = {}
         self._told: set[str] = set()
         self._stuck: dict[str, tuple[int, ...]] = {}
 
@@ -95,11 +88,8 @@ class InboxFolder:
             signature, text = self._read(path)
         except FileNotFoundError:
             return False
-        except OSError as error:
-            self._fail(path, error.strerror or "it cannot be opened")
-            return False
-        except ValueError as error:
-            self._fail(path, str(error))
+        except (OSError, ValueError) as error:
+            self._fail(path, str(error) if isinstance(error, ValueError) else error.strerror or "it cannot be opened")
             return False
         if text is None:
             return False
@@ -140,11 +130,11 @@ class InboxFolder:
 
     def _is_quiet(self, name: str, signature: _Signature) -> bool:
         """Tell whether a file has been the same for a while."""
-        seen = self._waiting.get(name)
-        if seen is None or seen.signature != signature:
-            self._waiting[name] = _Waiting(signature, self._monotonic())
+        seen, since_s = self._waiting.get(name, (None, 0.0))
+        if seen != signature:
+            self._waiting[name] = signature, self._monotonic()
             return False
-        return self._monotonic() - seen.since_s >= QUIET_S
+        return self._monotonic() - since_s >= QUIET_S
 
     def _fail(self, path: Path, why: str) -> None:
         failed = path.with_suffix(".failed")
@@ -154,20 +144,15 @@ class InboxFolder:
         except OSError:
             self._stuck[path.name] = _state(path)
             why = f"{why}, and it cannot be put aside"
-        else:
-            _write_reason(failed, why)
+        else:  # what fails here is told in any case
+            with contextlib.suppress(OSError), open(f"{failed}.txt", "w", encoding="utf-8", opener=open_own) as file:
+                file.write(f"{why}\n")
         self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is not a task: {sanitize_line(why)}")
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:
             self._told.add(what)
             self._on_problem(text)
-
-
-def _write_reason(failed: Path, why: str) -> None:
-    """Say next to a file that was put aside why it was; what fails here is told in any case."""
-    with contextlib.suppress(OSError), open(f"{failed}.txt", "w", encoding="utf-8", opener=open_own) as file:
-        file.write(f"{why}\n")
 
 
 def _as_text(name: str) -> str:

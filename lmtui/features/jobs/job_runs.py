@@ -7,7 +7,7 @@ import asyncio
 from lmtui.core.errors import Fault, LmtuiError, ProviderError
 from lmtui.core.events import ROOT, Envelope, MessageAdded, ModeChanged, TurnEnded, TurnReason
 from lmtui.core.messages import Role
-from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Policy
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.scheduler import Began, RunEnd
@@ -35,12 +35,6 @@ class JobRuns:
         """
         wanted = record.history.begun_session or record.session
         return wanted in self.running or (_has_policy(record) and self._host.is_open(wanted))
-
-    def _is_elsewhere(self, wanted: str) -> bool:
-        """Tell whether a session is another process's."""
-        if not wanted or self._host.is_open(wanted):
-            return False
-        return SessionStore(self._host.workspace).is_in_use(wanted)
 
     def let_go(self, session_id: str) -> bool:
         """Leave a session to the user, who opened it while its job runs; tell whether it was a job's."""
@@ -105,7 +99,8 @@ class JobRuns:
         except ProviderError as error:
             return RunEnd(str(error), is_away=True) if error.fault in _AWAY else RunEnd(f"error: {error.full_text()}")
         except LmtuiError as error:
-            is_busy = await asyncio.to_thread(self._is_elsewhere, wanted)
+            is_busy = bool(wanted) and not host.is_open(wanted)  # then another process may have the session
+            is_busy = is_busy and await asyncio.to_thread(SessionStore(host.workspace).is_in_use, wanted)
             return RunEnd("", is_busy=True) if is_busy else RunEnd(f"error: {error.full_text()}")
         if not wanted:
             self._own.add(session.id)
@@ -214,7 +209,6 @@ def _cut_off(session: EngineSession, record: JobRecord) -> TurnEnded | None:
 
 def job_policy(record: JobRecord) -> Policy:
     """Return a job's own rules; nobody is there to be asked."""
-    allow = (parse_rule(text, Effect.ALLOW, "job") for text in record.policy.allow)
-    deny = (parse_rule(text, Effect.DENY, "job") for text in record.policy.deny)
-    rules: tuple[Rule, ...] = (*allow, *deny)
+    own = ((Effect.ALLOW, record.policy.allow), (Effect.DENY, record.policy.deny))
+    rules = tuple(parse_rule(text, effect, "job") for effect, texts in own for text in texts)
     return Policy(Mode(record.policy.mode or Mode.NORMAL), rules, is_attended=False)

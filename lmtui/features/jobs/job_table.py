@@ -19,7 +19,6 @@ from lmtui.features.jobs.values import JobRecord, JobsRead
 from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile
 
-_LOCK_FILE = "scheduler.lock"
 Change = Callable[[Sequence[JobRecord]], Iterable[JobRecord]]
 
 
@@ -27,7 +26,7 @@ class ServingLock:
     """Held by the process that serves a workspace's jobs; its death releases it."""
 
     def __init__(self, workspace: Path) -> None:
-        self._path = workspace_state_dir(workspace) / _LOCK_FILE
+        self._path = workspace_state_dir(workspace) / "scheduler.lock"
         self._descriptor = -1
         self.is_held = False
 
@@ -139,7 +138,7 @@ class JobFile(IndexFile):
         with self.writing() as database:
             if record.source and database.execute("SELECT 1 FROM jobs WHERE source = ?", (record.source,)).fetchone():
                 return False
-            self._write(database, record)
+            database.execute(INSERT, to_row(record))
             self._prune(database, datetime.now(UTC))
         return True
 
@@ -149,7 +148,7 @@ class JobFile(IndexFile):
         with self.writing() as database:
             changed = tuple(change(self._all(database).records))
             for record in changed:
-                self._write(database, record)
+                database.execute(INSERT, to_row(record))
         return changed
 
     def remove(self, job_id: str) -> bool:
@@ -161,10 +160,6 @@ class JobFile(IndexFile):
     def _all(self, database: sqlite3.Connection) -> JobsRead:
         rows = database.execute("SELECT * FROM jobs ORDER BY created, id").fetchall()
         return JobsRead(tuple(from_row(dict(zip(NAMES, row, strict=True))) for row in rows), self.aside)
-
-    @staticmethod
-    def _write(database: sqlite3.Connection, record: JobRecord) -> None:
-        database.execute(INSERT, to_row(record))
 
     def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
         """Forget what was done long ago."""

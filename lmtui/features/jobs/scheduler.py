@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from lmtui.core.errors import JobsError
+from lmtui.engine.file_changes import to_the_end
 from lmtui.features.jobs import schedules
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_table import JobFile
@@ -199,7 +200,7 @@ class Scheduler:
             end = _GIVEN_BACK
             raise
         finally:
-            await _to_the_end(self._finish(record, end))
+            await to_the_end(self._finish(record, end))
             del self._running[record.claim]
             self.wake()
 
@@ -258,16 +259,6 @@ class Scheduler:
         if problem not in self._told:
             self._told.add(problem)
             self._deps.on_problem(problem)
-
-
-async def _to_the_end(work: Coroutine[None, None, None]) -> None:
-    """Do what must be done whole; a cancel is passed on when it is."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -102,14 +102,13 @@ class WorkspaceJobs(WorkspaceFeature):
 
     async def add(self, wanted: NewJob) -> JobRecord:
         record = await asyncio.to_thread(checked_job, wanted, self.host.workspace)
-        _ = await self.put(record)
+        await self.put(record)
         return record
 
-    async def put(self, record: JobRecord) -> bool:
-        """Add a job as it is; False where one of its source is there already."""
-        is_new = await asyncio.to_thread(self._table.add, record)
+    async def put(self, record: JobRecord) -> None:
+        """Add a job as it is, unless one of its source is there already."""
+        _ = await asyncio.to_thread(self._table.add, record)
         self._wake()
-        return is_new
 
     async def run_now(self, job_id: str) -> JobRecord:
         now = datetime.now(UTC)
@@ -193,14 +192,11 @@ class WorkspaceJobs(WorkspaceFeature):
         def say(text: str) -> None:
             self.on_problem(text)
 
-        def say_soon(text: str) -> None:
-            _ = loop.call_soon_threadsafe(say, text)
-
         inbox = InboxFolder(
             inbox_dir(self.host.workspace),
             self._add_from_inbox,
             lambda: self.host.config.inbox == "on",
-            say_soon,
+            lambda text: loop.call_soon_threadsafe(say, text),
             clock.mono_s,
         )
         return Scheduler(
@@ -299,11 +295,9 @@ class SessionWaits:
             found = await asyncio.to_thread(self._open_waits.look)
             records = (await self._jobs.read()).records if found else ()
             for wait in found:
-                record = wake_job(wait.session_id, wait.event, wait.seq)
-                runs = [(each, each.history) for each in records]
-                begun = (each for each, past in runs if past.begun_session == wait.session_id and past.begun_seq < wait.seq)
-                running = next(begun, None)
-                _ = await self._jobs.put(replace(record, policy=running.policy) if running is not None else record)
+                here = [each for each in records if each.history.begun_session == wait.session_id]
+                running = next((each for each in here if each.history.begun_seq < wait.seq), None)
+                await self._jobs.put(wake_job(wait.session_id, wait.event, wait.seq, running))
             await asyncio.to_thread(self._open_waits.remember)
         except JobsError as error:
             self._jobs.on_problem(error.full_text())
@@ -320,14 +314,10 @@ class SessionWaits:
         if isinstance(event, WaitSet):
             self._waiting.add(session.id)
             running = self._jobs.runs.running.get(session.id)
-            record = wake_job(session.id, event, envelope.seq)
-            self._spawn(self._set(replace(record, policy=running.policy) if running is not None else record))
+            self._spawn(self._jobs.put(wake_job(session.id, event, envelope.seq, running)))
         elif isinstance(event, TurnStarted) and session.id in self._waiting:
             self._waiting.discard(session.id)
             self._spawn(self._over(session.id))
-
-    async def _set(self, record: JobRecord) -> None:
-        _ = await self._jobs.put(record)
 
     async def _over(self, session_id: str) -> None:
         def end(records: Sequence[JobRecord]) -> Iterator[JobRecord]:
@@ -350,8 +340,11 @@ class SessionWaits:
                 self._jobs.on_problem(error.full_text())
 
 
-def wake_job(session_id: str, event: WaitSet, seq: int) -> JobRecord:
-    """Return the job that wakes a session, one for each wait: its source names the session and the event's place in the log."""
+def wake_job(session_id: str, event: WaitSet, seq: int, running: JobRecord | None) -> JobRecord:
+    """Return the job that wakes a session, one for each wait: its source names the session and the event's place in the log.
+
+    It has the policy of the job that was running in the session when the wait began.
+    """
     until = as_utc(event.until)
     why = sanitize_line(event.why) or "a wait is over"
     return JobRecord(
@@ -363,6 +356,7 @@ def wake_job(session_id: str, event: WaitSet, seq: int) -> JobRecord:
         schedule=f"at {until.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
         due=until,
         session=session_id,
+        policy=running.policy if running is not None else JobPolicy(),
         source=f"wait {session_id} {seq}",
     )
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from lmtui.command_line import Parser, add_common, make_parser, say, with_report
@@ -17,7 +15,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
 from lmtui.features.jobs.service import WorkspaceJobs, problems
 from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, job_lines, when_text
-from lmtui.features.service import CommandCall, FeatureHost
+from lmtui.features.service import CommandCall, stopping
 from lmtui.settings import MODES
 
 EXIT_INTERRUPTED = 130
@@ -138,19 +136,19 @@ async def scheduler(call: CommandCall) -> int:
     """Run what is due until it is stopped, or with `--once` what is due now."""
     arguments = call.arguments
     async with call.open_host() as host:
-        jobs = _jobs_of(host)
+        jobs = host.extensions[Jobs]
+        assert isinstance(jobs, WorkspaceJobs)
         jobs.on_problem = lambda text: print(f"lmtui: {sanitize_line(text)}", file=sys.stderr, flush=True)
         if await asyncio.to_thread(jobs.is_scheduled):
             jobs.on_problem("another lmtui process runs this folder's jobs; this one takes over when it ends")
         teller = _Teller((await jobs.read()).records)
         _ = jobs.follow_changes(teller.take)
-        with _stopping() as stopped:
+        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with stopping(stop):
             serving = asyncio.ensure_future(jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0))
-            stop = asyncio.ensure_future(stopped.wait())
             await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
             is_stopped = not serving.done()
             await jobs.stop()
-            stop.cancel()
         if not is_stopped:
             serving.result()
         records = (await jobs.read()).records
@@ -201,26 +199,6 @@ class _Teller:
 
 def _state(job: JobRecord) -> str:
     return f"{job.history.runs} {job.history.tries} {job.claim or job.history.last_outcome}"
-
-
-@contextlib.contextmanager
-def _stopping() -> Iterator[asyncio.Event]:
-    """Let Ctrl+C and SIGTERM set the event."""
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, stopped.set)
-    try:
-        yield stopped
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-
-def _jobs_of(host: FeatureHost) -> WorkspaceJobs:
-    found = host.extensions[Jobs]
-    assert isinstance(found, WorkspaceJobs)
-    return found
 
 
 def _print_json(records: Sequence[JobRecord]) -> None:
