@@ -37,7 +37,8 @@ class PaperServed:
             "tools/list": lambda: {"tools": self._tools},
         }  # fmt: skip
         if asked["method"] == "tools/call":
-            self._said.put_nowait(self._answer.replace(b"ID", str(asked["id"]).encode()) + b"\n")
+            self._said.put_nowait(self._answer.replace(b"ID", str(asked["id"]).encode()))
+            self._said.put_nowait(b"\n")
         elif "id" in asked and asked["method"] in answers:
             result = {"jsonrpc": "2.0", "id": asked["id"], "result": answers[asked["method"]]()}
             self._said.put_nowait(json.dumps(result).encode() + b"\n")
@@ -71,6 +72,11 @@ async def test_an_answer_of_any_bytes_is_an_answer_or_an_error_at_once(text: byt
     sent = text.replace(rb"\xe9", b"\xe9")
     answer = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":' + sent + b"}]}}"
     assert expected in (await called([GOOD], answer))[1]
+
+
+async def test_an_answer_without_a_version_is_one_and_one_that_is_too_long_is_said_to_be() -> None:
+    assert (await called([GOOD], b'{"id":ID,"result":{}}'))[1] == "(the tool returned nothing)"
+    assert "longer than 33,554,432 bytes" in (await called([GOOD], bytes(33_554_433)))[1]
 
 
 @for_each("odd", [

@@ -345,6 +345,7 @@ async def _over_pipes(
     """Carry messages, a line each, to and from a program; what it says that is not a message is passed over and logged."""
     to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+    asked: types.RequestId = 0  # what is answered next, as far as one can tell
 
     async def read() -> None:
         async with to_client:
@@ -358,12 +359,15 @@ async def _over_pipes(
                             await to_client.send(message)
                 if len(buffer) > _MAX_LINE_BYTES:
                     _log.warning("an MCP server sent a line without end")
+                    await to_client.send(_failed_answer(asked, f"it is longer than {_MAX_LINE_BYTES:,} bytes"))
                     break
         hooks.on_gone()
 
     async def write() -> None:
+        nonlocal asked
         async with from_client:
             async for message in from_client:
+                asked = message.message.id if isinstance(message.message, types.JSONRPCRequest) else asked
                 line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     await process.write(line.encode() + b"\n")
@@ -399,13 +403,20 @@ def _message(line: bytes, redactor: Redactor) -> SessionMessage | None:
     found = _ANSWER_ID.search(text) if '"jsonrpc"' in text and '"method"' not in text else None
     if found is None:
         return None
-    error = types.ErrorData(code=types.PARSE_ERROR, message=f"the server's answer is not a valid message: {said}")
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
+    return _failed_answer(json.loads(found[1]), f"it is not a valid message: {said}")
+
+
+def _failed_answer(asked: types.RequestId, why: str) -> SessionMessage:
+    error = types.ErrorData(code=types.PARSE_ERROR, message=f"the server's answer cannot be read: {why}")
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=asked, error=error))
 
 
 def _as_repaired(text: str) -> bytes:
-    """Return a JSON text with its control characters escaped, and without halves of surrogate pairs."""
-    return json.dumps(json.loads(text, strict=False), ensure_ascii=False).encode("utf-8", "replace")
+    """Return a JSON text with its control characters escaped, without halves of surrogate pairs, and with its version."""
+    found = json.loads(text, strict=False)
+    if isinstance(found, dict) and found.keys() & {"result", "error"}:
+        found = {"jsonrpc": "2.0", **found}
+    return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
 
 
 @contextlib.asynccontextmanager
