@@ -248,11 +248,14 @@ class ModelConnection:
         self._pooled = parse_pool(config.servers, config.profiles)
         self._config = config
         self.keys = self._keys()
-        self._retired += [*self._providers.values(), *([self._made_pool] if self._made_pool is not None else [])]
-        self._made_pool = None
-        self._providers.clear()
+        self._retire()
         if config.url and is_other:
             self._choice = self._choice_of(config)
+
+    def _retire(self) -> None:
+        self._retired += [each for each in (*self._providers.values(), self._made_pool) if each is not None]
+        self._made_pool = None
+        self._providers.clear()
 
     async def choose(self, among: Sequence[str] = ()) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.
@@ -320,13 +323,9 @@ class ModelConnection:
             )
 
     async def close(self) -> None:
-        providers: list[OpenAICompatible | ServerPool] = [*self._retired, *self._providers.values()]
-        providers += [self._made_pool] if self._made_pool is not None else []
-        self._made_pool = None
-        self._retired.clear()
-        self._providers.clear()
-        for provider in providers:
-            await provider.close()
+        self._retire()
+        while self._retired:
+            await self._retired.pop(0).close()
 
 
 def _row_of(url: str, rows: Sequence[PoolRow]) -> PoolRow | None:
