@@ -21,7 +21,7 @@ _NUMBERED_NAME = re.compile(r":\d+$")
 
 
 class ToolNames:
-    """Finds tools: own names before aliases; case, `-`, `_` and prefixes such as `functions.` do not matter."""
+    """Finds tools: exact names first, own ones before aliases; case, `-`, `_` and prefixes as `functions.` do not matter."""
 
     def __init__(self, specs: Iterable[ToolSpec]) -> None:
         specs = tuple(specs)
@@ -33,6 +33,7 @@ class ToolNames:
         for spec in self.specs:
             for alias in spec.aliases:
                 self._found.setdefault(_plain(alias), spec)
+        self._found |= {spec.name: spec for spec in self.specs}
 
     def find(self, name: object) -> ToolSpec | None:
         """Return the tool that a name means, None where there is none."""
@@ -40,13 +41,12 @@ class ToolNames:
             return None
         sent = _SENT_TO.search(name)
         name = sent[1] if sent else name.strip().partition("<|")[0]
-        found = self._found.get(_plain(name))
-        if found is not None:
-            return found
+        bare = name
         for prefix in _PREFIXES:
-            name = name.removeprefix(prefix)
-        name = name.removesuffix(".call")
-        return self._found.get(_plain(_NUMBERED_NAME.sub("", name)))
+            bare = bare.removeprefix(prefix)
+        bare = _NUMBERED_NAME.sub("", bare.removesuffix(".call"))
+        found = map(self._found.get, (name, _plain(name), bare, _plain(bare)))
+        return next(filter(None, found), None)
 
     def hidden(self, name: object, arguments: dict[str, object]) -> ToolSpec | None:
         """Return the hidden tool of a name where these are its arguments and no others."""

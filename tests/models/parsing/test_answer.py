@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.messages import StreamChunk, TextChunk, ThinkingChunk, ToolCallChunk, ToolCallFormat
+from lmtui.core.messages import StreamChunk, TextChunk, ThinkingChunk, ToolCallChunk, ToolCallFormat, ToolSpec
 from lmtui.models.parsing.answer import AnswerParser
 from tests.models.parsing.cases import CASES, J_ECHO, J_LS, J_READ, TOOLS, Case, tagged
 from tests.models.parsing.reading import calls_of, read
@@ -202,6 +202,13 @@ def test_an_answer_that_is_only_the_name_of_a_tool_without_arguments_is_a_call(t
 ])  # fmt: skip
 def test_a_name_with_words_around_it_or_arguments_to_come_is_text(text: str) -> None:
     assert calls_of(read([text], TOOLS)[0]) == []
+
+
+def test_of_tools_whose_names_differ_in_case_and_dashes_the_exact_one_is_called() -> None:
+    names = ("get_item", "Get-Item", "GET_ITEM", "getitem")
+    tools = tuple(ToolSpec(name, "", {"type": "object"}) for name in names)
+    calls = [calls_of(read([f'{{"name": "{name}", "arguments": {{}}}}'], tools)[0]) for name in names]
+    assert calls == [[(name, {})] for name in names]
 
 
 def test_the_only_call_that_words_make_an_example_is_told_apart() -> None:
