@@ -93,17 +93,18 @@ class _File(RotatingFileHandler):
 
 def write_log_file(redactor: Redactor) -> None:
     """Send the program's log to its file, once; where that cannot be made, nowhere."""
-    logger = logging.getLogger("lmtui")
-    if logger.handlers:
+    loggers = [logging.getLogger(name) for name in ("lmtui", "mcp", "client")]  # the last two are the SDK's
+    if loggers[0].handlers:
         return
-    logger.propagate = False
     try:
         log_file().parent.mkdir(parents=True, exist_ok=True)
         handler: logging.Handler = _File(log_file(), maxBytes=_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True)
     except OSError:
         handler = logging.NullHandler()
     handler.setFormatter(_Formatter(redactor))
-    logger.addHandler(handler)
+    for logger in loggers:
+        logger.propagate = False
+        logger.addHandler(handler)
 
 
 __all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime", "run_feature_command"]

@@ -14,13 +14,13 @@ from lmtui.core.sanitize import Redactor
 @pytest.fixture
 def logger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
-    found = logging.getLogger("lmtui")
-    before, found.handlers = found.handlers, []
-    yield found
-    for handler in found.handlers:
+    loggers = [logging.getLogger(name) for name in ("lmtui", "mcp", "client")]
+    for found in loggers:
+        monkeypatch.setattr(found, "handlers", [])
+    yield loggers[0]
+    for handler in loggers[0].handlers:
         with contextlib.suppress(OSError):
             handler.close()
-    found.handlers = before
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
@@ -41,6 +41,7 @@ def test_a_full_disk_is_said_in_one_line_once(logger: logging.Logger, capsys: py
 def test_what_goes_wrong_is_in_the_file_and_no_key_is(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
     key = "sk-0123456789abcdef"
     write_log_file(Redactor([key]))
-    logger.warning("the server refused %s", key)
-    assert "the server refused [key redacted]" in log_file().read_text()
+    for name in ("lmtui", "mcp.shared.dispatcher", "client"):
+        logging.getLogger(name).warning("the server refused %s", key)
+    assert log_file().read_text().count("the server refused [key redacted]") == 3
     assert capsys.readouterr().err == ""
