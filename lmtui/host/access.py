@@ -102,9 +102,9 @@ def _check_private(path: Path, found: os.stat_result, *, is_folder: bool) -> Non
         )
 
 
-def _is_same(text: str, secret: str) -> bool:
-    """Compare in a time that does not depend on where the texts differ."""
-    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode("ascii"))
+def is_same(text: str, secret: str) -> bool:
+    """Compare in a time that tells nothing; what was sent may not be text."""
+    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
 
 
 def error_body(kind: str, message: str, hint: str = "", **more: object) -> bytes:
@@ -197,7 +197,7 @@ class ApiAccess:
 
     def _check_token(self, given: str, scope: Scope) -> Refusal | None:
         scheme, _, token = given.partition(" ")
-        if scheme.lower() == "bearer" and _is_same(token.strip(), self._token):
+        if scheme.lower() == "bearer" and is_same(token.strip(), self._token):
             return None
         asks = [(b"www-authenticate", b'Bearer realm="lmtui"')]
         if not given:

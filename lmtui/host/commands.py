@@ -118,8 +118,7 @@ def detach(target: Target, text: str, typed: str, images: Sequence[Image] = ()) 
         finally:
             await remote.close()
 
-    session_id = asyncio.run(begin())
-    say(session_id)
+    say(asyncio.run(begin()))
     return 0
 
 

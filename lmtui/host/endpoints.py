@@ -188,13 +188,6 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
     return bytes(data)
 
 
-def status_of(error: LmtuiError) -> int:
-    """Return the status with which an error is told."""
-    if isinstance(error, ApiError):
-        return error.status
-    return next((status for kinds, status in _STATUS if isinstance(error, kinds)), 422)
-
-
 async def tell_error(request: Request, error: Exception) -> Response:
     """Return the answer to an error that a handler raised."""
     headers = error.headers if isinstance(error, HTTPException) else None
@@ -202,7 +195,10 @@ async def tell_error(request: Request, error: Exception) -> Response:
         error = ApiError(error.status_code, str(error.detail))
     elif not isinstance(error, LmtuiError):
         error = ApiError(500, "something went wrong inside lmtui", "Its log has more.")
-    status, more = status_of(error), error.more if isinstance(error, ApiError) else {}
+    elif not isinstance(error, ApiError):
+        status = next((status for kinds, status in _STATUS if isinstance(error, kinds)), 422)
+        error = ApiError(status, str(error), error.hint)
+    status, more = error.status, error.more
     kind_of_error = KINDS.get(status, "error")
     if request.url.path == "/v1/chat/completions":
         more = {"param": None, "code": kind_of_error, **more}

@@ -6,6 +6,7 @@ The engine is never slowed down: a client that does not keep up loses its stream
 from __future__ import annotations
 
 import asyncio
+import bisect
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
@@ -197,11 +198,7 @@ class EventFeed:
 
 def place_behind(history: Sequence[Envelope], seq: int) -> int:
     """Return the index of the first event behind another."""
-    low, high = 0, len(history)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if history[middle].seq <= seq else (low, middle)
-    return low
+    return bisect.bisect(history, seq, key=lambda each: each.seq)
 
 
 async def past(session: Session, after: int) -> AsyncGenerator[tuple[bytes, int], None]:

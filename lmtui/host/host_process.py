@@ -9,8 +9,7 @@ import os
 import shutil
 import signal
 import socket as sockets
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
@@ -95,7 +94,8 @@ class Notifier:
 
     def __init__(self, hub: SessionHub, command: str) -> None:
         self._hub = hub
-        self._command = _NOTIFY_SEND if command == "auto" and _has_desktop(os.environ) else "" if command == "auto" else command
+        has_desktop = shutil.which("notify-send") and os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}
+        self._command = command if command != "auto" else _NOTIFY_SEND if has_desktop else ""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def listen(self, folder: Path, envelope: events.Envelope) -> None:
@@ -133,10 +133,6 @@ _NOTIFY_SEND = 'notify-send --app-name=lmtui "lmtui" "$LMTUI_TEXT"'
 _NOTIFY_LIMIT_S = 10.0
 
 
-def _has_desktop(environ: Mapping[str, str]) -> bool:
-    return bool(shutil.which("notify-send")) and ("DISPLAY" in environ or "WAYLAND_DISPLAY" in environ)
-
-
 class HostProcess:
     """What one host does next to serving.
 
@@ -148,12 +144,9 @@ class HostProcess:
     def __init__(self, hub: SessionHub, idle_s: float = 600.0) -> None:
         self._hub, self._idle_s = hub, idle_s
         self.attach = AttachEndpoint(hub)
-        self.attach.when_left = self._look_soon
         self.stop = asyncio.Event()
         self._look_now = asyncio.Event()
-
-    def _look_soon(self) -> None:
-        self._look_now.set()
+        self.attach.when_left = self._look_now.set
 
     async def status(self, request: Request) -> JSONResponse:
         """Say who is attached, what is open and what there is to do; end the host where the user asks for that."""
@@ -184,8 +177,8 @@ class HostProcess:
                 self.stop.set()
 
 
-@asynccontextmanager
-async def _signals(stop: asyncio.Event) -> AsyncIterator[None]:
+@contextlib.contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
     """End in order on SIGTERM and SIGINT; the end of a terminal is none of ours."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -224,7 +217,7 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     leave = hub.follow(Notifier(hub, config.host_notify).listen)
     own = [WebSocketRoute(ATTACH, process.attach), Route(STATUS, process.status, methods=["GET", "DELETE"])]
     app = build_app(hub, access, routes=own)
-    async with _signals(process.stop):
+    with _signals(process.stop):
         watching = asyncio.create_task(process.watch())
         listening = [local_socket(), *tcp]
         at = "".join(f"{http.rpartition(':')[0]}:{each.getsockname()[1]}" for each in tcp)  # port 0 is a free one

@@ -84,7 +84,7 @@ class LinkedSession:
     """The events of a session of the host: what was missed in a break comes before what came meanwhile."""
 
     def __init__(self, link: HostLink, session_id: str) -> None:
-        self._link, self._on, self._id = link, f"{rpc.SESSION}{session_id}", session_id
+        self._link, self._on, self.id = link, f"{rpc.SESSION}{session_id}", session_id
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []
         self.seq = 0
@@ -93,11 +93,6 @@ class LinkedSession:
         self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
         self.is_deleted = False
         link.sessions[session_id] = self
-
-    @property
-    def id(self) -> str:
-        """Return the session's id."""
-        return self._id
 
     async def follow(self) -> None:
         """Get every durable event so far, and each later one from now on."""
@@ -119,7 +114,7 @@ class LinkedSession:
         held = self._held = []
         missed: list[Envelope] = []
         try:
-            _ = self._link.wait(self._link.send(rpc.HOST, "", "open", {"session_id": self._id}))
+            _ = self._link.wait(self._link.send(rpc.HOST, "", "open", {"session_id": self.id}))
             missed = self._missed = self._read_past(self._link.wait)
         finally:
             self._link.loop.soon(lambda: self._catch_up(missed, held))
@@ -181,7 +176,7 @@ class LinkedSession:
     def tell(self, level: events.Level, text: str) -> None:
         """Show a line that is not part of the session; from any thread."""
         now = self._history[-1].time if self._history else datetime.now(UTC)
-        envelope = Envelope(self.seq, now, self._id, PassingNotice(level=level, text=text))
+        envelope = Envelope(self.seq, now, self.id, PassingNotice(level=level, text=text))
         self._link.loop.soon(partial(self.publish, envelope))
 
 
@@ -282,7 +277,7 @@ class HostLink:
         self.is_there = threading.Event()
         self.is_there.set()
         self._is_given_up = False
-        self._is_closed = threading.Event()
+        self.is_closed = threading.Event()  # the front end has ended the connection
         self._channel, self.welcome = open_channel()
         threading.Thread(target=self._read, name="host", daemon=True).start()
 
@@ -434,12 +429,12 @@ class HostLink:
     # -- the thread that reads -------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        while not self._is_closed.is_set():
+        while not self.is_closed.is_set():
             try:
                 self._take(self._channel.receive())
             except ConnectionError as error:
                 self._fail()
-                if not self._is_closed.is_set():
+                if not self.is_closed.is_set():
                     self._again(is_stopped=isinstance(error, HostStopped))
             except LmtuiError:
                 _LOG.exception("a frame of the host cannot be read")
@@ -448,11 +443,6 @@ class HostLink:
     def has_waiting(self) -> bool:
         """Tell whether something waits until the connection is there again."""
         return bool(self._later)
-
-    @property
-    def is_closed(self) -> bool:
-        """Tell whether the front end has ended the connection."""
-        return self._is_closed.is_set()
 
     def _again(self, *, is_stopped: bool) -> None:
         """Make the connection again, wait longer each time, and take up every session where it was."""
@@ -465,7 +455,7 @@ class HostLink:
             except (ConnectionError, LmtuiError) as error:
                 if attempt == _TOLD_AT and not is_stopped:
                     self._tell(events.Level.WARNING, f"Could not reach the host: {error}")
-            if self._is_closed.wait(pause_s(attempt)):
+            if self.is_closed.wait(pause_s(attempt)):
                 return
         threading.Thread(target=self._take_up_again, args=(self._breaks,), name="host again", daemon=True).start()
 
@@ -580,7 +570,7 @@ class HostLink:
 
     def close(self) -> None:
         """End the connection; idempotent."""
-        self._is_closed.set()
+        self.is_closed.set()
         self._channel.close()
         self._fail()
 

@@ -51,15 +51,11 @@ _CLASSES: dict[type, type[RemotePort]] = {}
 
 def remote_port(link: HostLink, on: str, path: str, port: type) -> Any:  # Any: the port, which only the caller knows
     """Return an object that implements a port by calling the host."""
-    return _class_of(port)(link, on, path)
-
-
-def _class_of(port: type) -> type[RemotePort]:
     if port not in _CLASSES:
         own = {name: _implemented(member) for name, member in rpc.members(port).items()}
         base = RemoteExtensions if port is Extensions else RemotePort
         _CLASSES[port] = type(f"Remote{port.__name__}", (base,), own)
-    return _CLASSES[port]
+    return _CLASSES[port](link, on, path)
 
 
 def _implemented(member: Member) -> Any:
@@ -109,7 +105,7 @@ class RemoteSession(LinkedSession):
 
     async def wait_idle(self) -> None:
         """Wait until no turn runs and nothing is queued, over every break of the connection."""
-        while not self._link.is_closed and not self.is_deleted:
+        while not self._link.is_closed.is_set() and not self.is_deleted:
             try:
                 await self._remote.wait_idle()
             except (HostError, UsageError):  # away, or there again and the session is not open in it yet
@@ -120,7 +116,7 @@ class RemoteSession(LinkedSession):
 
     async def close(self) -> None:
         """Stop following the session; it keeps running in the host."""
-        self._link.sessions.pop(self._id, None)
+        self._link.sessions.pop(self.id, None)
         with contextlib.suppress(LmtuiError):
             await asyncio.wrap_future(self._link.send(self._on, "", "close", {}))
 
@@ -160,13 +156,10 @@ class RemoteHost:
 
     async def new_session(self) -> Session:
         """Open a fresh session."""
-        return await self._opened("")
+        return await self.open_session("")
 
     async def open_session(self, session_id: str) -> Session:
         """Open an earlier session by its id, or a unique end of it."""
-        return await self._opened(session_id)
-
-    async def _opened(self, session_id: str) -> Session:
         link: HostLink = self._link
         link.loop.use()
         on = str(await asyncio.wrap_future(link.send(rpc.HOST, "", "open", {"session_id": session_id})))

@@ -303,7 +303,8 @@ _ERRORS = {each.__name__: each for each in vars(errors).values() if isinstance(e
 
 def encode_error(error: LmtuiError) -> dict[str, Any]:
     """Return an error as it is sent."""
-    own = {key: encode(value) for key, value in vars(error).items() if key != "hint" and _is_plain(value)}
+    plain = (bool, int, float, str, Enum, tuple, type(None))
+    own = {key: encode(value) for key, value in vars(error).items() if key != "hint" and isinstance(value, plain)}
     return {"class": type(error).__name__, "message": str(error), "hint": error.hint, "own": own}
 
 
@@ -325,7 +326,3 @@ def decode_error(sent: object) -> LmtuiError:
         hint = typing.get_type_hints(found.__init__).get(key) if found.__init__ is not LmtuiError.__init__ else None
         setattr(error, key, decode(hint, value) if hint is not None else value)
     return error
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | Enum | tuple)

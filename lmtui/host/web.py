@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import contextvars
 import getpass
-import hmac
 import json
 import os
 import secrets
@@ -37,7 +36,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from lmtui.app.key_protection import read_secret_file
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import is_loopback
-from lmtui.host.access import LOCAL_NAMES, answering, bracketed, error_body, is_known_name, refuse
+from lmtui.host.access import LOCAL_NAMES, answering, bracketed, error_body, is_known_name, is_same, refuse
 from lmtui.host.endpoints import ApiError, read_body, tell_error
 from lmtui.host.http_server import open_tcp
 from lmtui.host.http_server import serve as serve_http
@@ -134,8 +133,8 @@ class AccessControl:
         """Return the cookie for a token or a PIN, an empty text for a wrong one; a token is used up by that."""
         if self.is_locked:
             return ""
-        is_token = _is_same(text, self.token)
-        if not is_token and not (self.pin and _is_same(text, self.pin)):
+        is_token = is_same(text, self.token)
+        if not is_token and not (self.pin and is_same(text, self.pin)):
             self._wrong += 1
             if self._wrong >= MOST_TRIES:
                 self._wrong, self._locked_until = 0, self._clock() + LOCKED_S
@@ -148,12 +147,7 @@ class AccessControl:
 
     def is_open_to(self, cookie: str) -> bool:
         """Tell whether a cookie is one that was given."""
-        return any(_is_same(cookie, key) for key in self._keys)
-
-
-def _is_same(text: str, secret: str) -> bool:
-    """Compare in a time that tells nothing; what a browser sent may not be text."""
-    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
+        return any(is_same(cookie, key) for key in self._keys)
 
 
 _POLICY = (

@@ -155,7 +155,7 @@ async def test_a_session_goes_on_when_its_client_is_killed(start: Start, number:
     session = await client.new_session()
     session.submit("Write a.txt")
     await asyncio.sleep(random.Random(number).uniform(0, 1.2))
-    client._link._is_closed.set()  # as a killed process: it neither says goodbye nor comes again
+    client._link.is_closed.set()  # as a killed process: it neither says goodbye nor comes again
     channel: Any = client._link._channel
     channel._connection.socket.shutdown(sockets.SHUT_RDWR)
     hosted.clients.remove(client)
@@ -259,7 +259,7 @@ async def test_a_host_with_work_ends_only_when_told_so(program: Program, start: 
     refused = await program.run("host", "stop")
     assert refused.code == 1
     assert session.id in refused.err
-    hosted.clients.pop()._link._is_closed.set()
+    hosted.clients.pop()._link.is_closed.set()
     assert (await program.run("host", "stop", "--now")).code == 0
     assert json.loads(hosted.log(session.id)[-1])["kind"] in ("turn_ended", "notice", "background_changed")
 
