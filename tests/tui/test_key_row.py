@@ -30,21 +30,3 @@ async def the_key_row_stays_below_a_question(driver: Driver, size: Size) -> None
     await driver.until_screen("Workbench")
     await waits(driver, "rm -rf / --no-preserve-root")
     assert ground(driver, "1 approval") != amber
-
-
-@cases.full((60, 18))
-async def on_a_low_screen_the_key_row_says_what_runs(driver: Driver) -> None:
-    assert "Enter send" in driver.text("#hints")
-    play_work(driver.host.session)
-    await driver.settle()
-    assert not driver.app.screen.query_one("#activity-row").display
-    assert "Writing" in driver.text("#hints")
-    assert "Esc stop" in driver.text("#hints")
-    await driver.press("f2")
-    await driver.until(lambda: "Esc close" in driver.text().splitlines()[-1])
-    await driver.press("escape")
-    await driver.until(lambda: "Esc stop" in driver.text().splitlines()[-1])
-    driver.host.session.end_turn()
-    await driver.until(lambda: "Enter send" in driver.text("#hints"))
-    chat, dock = (driver.app.screen.query_one(each).region for each in ("#chat-pane", "#dock"))
-    assert chat.bottom == dock.y

@@ -34,12 +34,8 @@ def has_tools(skills: FakeSkills, count: int) -> bool:
 
 
 @cases.full(SMALL)
-async def each_stands_with_whose_it_is_its_price_and_its_state(driver: Driver) -> None:
+async def each_says_what_to_do_about_it_and_is_read_without_markup(driver: Driver) -> None:
     await at_list(driver)
-    text = driver.text()
-    for words in ("13 tokens told, 1,210 read", "waits for trust", "refused by you", "hidden", "broken", "58 tokens"):
-        assert words in text
-    assert "only these tools while it is in use: Read, Shell(git log *)" in text
     await mark(driver, FileState.WAITING)
     await driver.until(lambda: "/trust" in driver.text())
     await mark(driver, FileState.BROKEN)
