@@ -9,20 +9,20 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
+from lmtui.core.events import CheckSummary, Notice, TurnEnded, TurnReason
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.session import EngineSession
 from lmtui.features.attempt_values import Attempt, AttemptState, ranked
-from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from tests.app.conftest import DONE, WRITE, Open, Serve
 from tests.sets import for_each
 from tests.waiting import until
 
 
 def attempt(
-    number: int, *, verified: str, failing: int = 0, lines: int | None = 1, code: int = 0, has_checks: bool = False,
-    digest: str = "",
+    number: int, *, verified: str, failing: int = 0, lines: int | None = 1, code: int = 0, has_checks: bool = False
 ) -> Attempt:  # fmt: skip
     check = CheckSummary("make test", -1, 0.0)
     end = TurnEnded(
@@ -30,7 +30,7 @@ def attempt(
     )
     changes = (FileChange("a", FileChangeKind.MODIFIED, lines, 0, ""),) if lines else ()
     effect = None if lines is None else CommandEffect("b", "a", changes)
-    return Attempt(number, state=AttemptState.OVER, end=end, failing=failing, effect=effect, digest=digest)
+    return Attempt(number, state=AttemptState.OVER, end=end, failing=failing, effect=effect)
 
 
 @for_each(
@@ -76,10 +76,10 @@ async def test_a_kept_attempt_can_be_undone_and_a_change_of_the_users_is_not_ove
     assert (workspace / "a.txt").read_text() == "zero\n"
 
 
-async def begun(runtime: Runtime, count: int = 2) -> EngineSession:
+async def begun(runtime: Runtime) -> EngineSession:
     """Open a session and try a task in the background of it until all attempts are over."""
     session = await runtime.new_session()
-    await runtime.attempts.begin("write it", count, session.id)
+    await runtime.attempts.begin("write it", 3, session.id)
     await until(lambda: not runtime.attempts.is_running and notices(session))
     return session
 
@@ -103,34 +103,6 @@ async def test_commands_of_attempts_run_in_their_overlay_where_paths_are_denied_
         await attempts.keep(chosen, None, ())
     await attempts.close()
     assert not [*(workspace / "keep").iterdir()]
-
-
-@pytest.mark.full
-async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_a_step_that_undo_takes_back(
-    workspace: Path, open_one: Open, serve: Serve
-) -> None:
-    (workspace / "a.txt").write_text("zero\n")
-    server = await serve(WRITE, DONE)
-    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
-    session = await begun(runtime, 3)
-    assert notices(session) == [
-        "All attempts are done: attempt 1 of 3 is best, no checks ran; 3 of 3 attempts made the same change."
-        " /attempts shows them."
-    ]
-    assert (workspace / "a.txt").read_text() == "zero\n"
-    assert list(await runtime.attempts.use(2, session.id)) == []
-    assert (workspace / "a.txt").read_text() == "one\n"
-    assert runtime.attempts.listed()[1].state is AttemptState.USED
-    (changed,) = [each.event for each in session.history() if isinstance(each.event, FilesChanged)]
-    assert (changed.files, bool(changed.before), bool(changed.after)) == (("a.txt",), True, True)
-    assert session.changes is not None
-    plan = await session.changes.plan_undo()
-    await session.changes.apply(plan)
-    assert (workspace / "a.txt").read_text() == "zero\n"
-    session.submit("go on")
-    await session.wait_idle()
-    told = str(server.requests[-1].body["messages"])
-    assert "The user kept these changes of attempt 2 at this task: write it" in told
 
 
 @pytest.mark.full
@@ -164,22 +136,33 @@ async def test_the_end_of_the_program_ends_attempts_and_leaves_no_overlay(home: 
 
 @pytest.mark.full
 async def test_what_is_used_is_a_step_of_the_session_that_began_and_is_undone_before_another_is_used(
-    workspace: Path, open_one: Open, serve: Serve
+    workspace: Path, open_one: Open
 ) -> None:
     (workspace / "a.txt").write_text("zero\n")
-    write = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "echo $RANDOM$RANDOM > a.txt"}),))
-    server = await serve(write, DONE)
-    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
-    session = await begun(runtime)
-    other = await runtime.open_session(runtime.attempts.ended[0].session)
-    assert session.changes is not None
-    assert other.changes is not None
-    for _ in range(2):
-        await runtime.attempts.use(1, other.id)
-        assert [step.is_undone for step in session.changes.steps()][-1:] == [False]
-        assert [step.tool for step in other.changes.steps()] == ["shell"]
-        with pytest.raises(SandboxError, match="attempt 1 is in use: /undo it first"):
-            await runtime.attempts.use(2, session.id)
-        await session.changes.apply(await session.changes.plan_undo())
-    await runtime.attempts.use(2, session.id)
-    assert len(session.changes.steps()) == 3
+    other_text = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "echo longer > a.txt; echo 2 > b.txt"}),))
+    async with ScriptedServer(Scenario((other_text, DONE), seed=2), Scenario((WRITE, DONE))) as server:
+        runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
+        session = await begun(runtime)
+        assert notices(session) == [
+            "All attempts are done: attempt 1 of 3 is best, no checks ran; 2 of 3 attempts made the same change."
+            " /attempts shows them."
+        ]
+        other = await runtime.open_session(runtime.attempts.ended[0].session)
+        assert session.changes is not None
+        assert other.changes is not None
+        for _ in range(2):
+            assert (workspace / "a.txt").read_text() == "zero\n"
+            assert list(await runtime.attempts.use(1, other.id)) == []
+            used = next(each for each in runtime.attempts.listed() if each.number == 1)
+            assert ((workspace / "a.txt").read_text(), used.state) == ("one\n", AttemptState.USED)
+            assert [step.is_undone for step in session.changes.steps()][-1:] == [False]
+            assert [step.tool for step in other.changes.steps()] == ["write"]
+            with pytest.raises(SandboxError, match="attempt 1 is in use: /undo it first"):
+                await runtime.attempts.use(2, session.id)
+            await session.changes.apply(await session.changes.plan_undo())
+        await runtime.attempts.use(2, session.id)
+        assert len(session.changes.steps()) == 3
+        session.submit("go on")
+        await session.wait_idle()
+        told = str(server.requests[-1].body["messages"])
+    assert "The user kept these changes of attempt 2 at this task: write it" in told

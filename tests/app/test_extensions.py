@@ -22,7 +22,6 @@ from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import count_tokens
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, results, run, told
-from tests.sets import for_each
 from tests.trusting import say
 from tests.waiting import PATIENCE_S, until
 
@@ -91,34 +90,19 @@ async def test_a_tool_of_a_server_in_its_lane_is_called_after_a_yes_alone(
         assert {"mcp__paper__echo", "read"} <= set(told(server))
 
 
-@pytest.mark.full
-@for_each(("settings", "runs"), [
-    ({"mode": "normal"}, False), ({"mode": "manual"}, False), ({"mode": "plan"}, False), ({"mode": "auto"}, True),
-    ({"mode": "normal", "allow": ("mcp__paper__write",)}, True), ({"mode": "normal", "allow": ("mcp__paper__*",)}, True),
-    ({"mode": "normal", "allow": ("mcp__other__*",)}, False), ({"mode": "auto", "deny": ("mcp__paper__*",)}, False),
-    ({"mode": "auto", "ask": ("mcp__paper__write",)}, False),
-])  # fmt: skip
-async def test_where_nobody_is_there_rules_and_modes_decide(
-    workspace: Path, begin: Begin, settings: dict[str, Any], runs: bool
-) -> None:
-    (workspace / "x.txt").unlink(missing_ok=True)
-    _, session, _ = await begin(WRITE, **settings)
-    await run(session)
-    assert (workspace / "x.txt").exists() is runs
-    assert session.changes is not None
-    assert [change.path for step in session.changes.steps() for change in step.changes] == ["x.txt"] * runs
-
-
 @pytest.mark.bubblewrap
 async def test_what_programs_outside_would_run_is_set_aside_after_a_call(workspace: Path, begin: Begin) -> None:
     (workspace / ".lmagent").mkdir()
     (workspace / ".lmagent" / "mcp.json").write_text("{}")
-    writes = [calls("mcp__paper__write", path=path, text="touch /tmp/owned") for path in (".envrc", ".lmagent/mcp.json")]
+    paths = (".envrc", ".lmagent/mcp.json", "x.txt")
+    writes = [calls("mcp__paper__write", path=path, text="touch /tmp/owned") for path in paths]
     _, session, _ = await begin(*writes, sandbox="bubblewrap")
-    moved, refused = results(await run(session))
+    moved, refused, _ = results(await run(session))
     assert (".envrc" in moved, "moved to" in moved, (workspace / ".envrc").exists()) == (True, True, False)
     assert "not written: Read-only file system" in refused
     assert (workspace / ".lmagent" / "mcp.json").read_text() == "{}"
+    assert session.changes is not None
+    assert "x.txt" in [change.path for step in session.changes.steps() for change in step.changes]
 
 
 SAID: tuple[tuple[str, dict[str, Any], str], ...] = (

@@ -104,46 +104,30 @@ async def test_a_session_is_saved_before_its_model_is_switched_or_unloaded(open_
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "request_now", "word"),
     [
-        {"chat_template": "another"},
-        {"model_path": "other.gguf"},
-        {"model_ftype": "Q8_0"},
-        {"build_info": "b2"},
-        {"default_generation_settings": {"params": {}, "n_ctx": 4096}},
-        {"default_generation_settings": {"params": {"lora": [{"id": 0}]}, "n_ctx": 8192}},
+        ({"chat_template": "another"}, longer(ASK), "another model"),
+        ({"model_path": "other.gguf"}, longer(ASK), "another model"),
+        ({"model_ftype": "Q8_0"}, longer(ASK), "another model"),
+        ({"build_info": "b2"}, longer(ASK), "another model"),
+        ({"default_generation_settings": {"params": {}, "n_ctx": 4096}}, longer(ASK), "another model"),
+        ({"default_generation_settings": {"params": {"lora": [{"id": 0}]}, "n_ctx": 8192}}, longer(ASK), "another model"),
+        ({}, replace(longer(ASK), messages=(Message(Role.SYSTEM, "be long"), *longer(ASK).messages[1:])), "beginning"),
+        ({}, replace(longer(ASK), tools=(replace(TOOL, description="writes"),)), "beginning"),
+        ({}, replace(ASK, messages=ASK.messages[:1]), "beginning"),
     ],
-    ids=lambda change: next(iter(change)),
 )
-async def test_a_cache_of_another_model_or_template_or_window_is_refused(llama: LlamaServer, change: dict[str, Any]) -> None:
+async def test_a_cache_of_another_model_template_window_or_beginning_is_refused(
+    llama: LlamaServer, change: dict[str, Any], request_now: ModelRequest, word: str
+) -> None:
     await lived(llama.url)
     llama.restart()
     llama.props |= change
     after = Life(llama.url)
-    await after.ask(longer(ASK))
-    await after.end()
-    assert llama.acts("restore") == []
-    assert len(after.told) == 1
-    assert "another model" in after.told[0]
-
-
-@pytest.mark.parametrize(
-    "request_now",
-    [
-        replace(longer(ASK), messages=(Message(Role.SYSTEM, "be long"), *longer(ASK).messages[1:])),
-        replace(longer(ASK), tools=(replace(TOOL, description="writes"),)),
-        replace(ASK, messages=ASK.messages[:1]),
-    ],
-    ids=["system prompt", "tools", "shorter"],
-)
-async def test_a_cache_of_another_beginning_is_refused(llama: LlamaServer, request_now: ModelRequest) -> None:
-    await lived(llama.url)
-    llama.restart()
-    after = Life(llama.url)
     await after.ask(request_now)
     await after.end()
-    assert llama.acts("restore") == []
-    assert "beginning" in after.told[0]
+    assert (llama.acts("restore"), len(after.told)) == ([], 1)
+    assert word in after.told[0]
 
 
 async def test_a_restore_that_fails_is_told_and_the_prompt_is_read(llama: LlamaServer) -> None:

@@ -118,10 +118,10 @@ async def test_what_would_act_outside_the_overlay_is_refused(workspace: Path, op
 
 
 @pytest.mark.full
-async def test_leaving_the_mode_keeps_the_overlay_and_entering_again_goes_on_with_it(
+async def test_leaving_the_mode_keeps_the_overlay_entering_goes_on_with_it_and_dropping_ends_it(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
-    server = await serve(shell("echo 1 > a.txt"), DONE, shell("echo 2 > b.txt"), DONE, shell("ls"), DONE)
+    server = await serve(shell("echo 1 > a.txt"), DONE, shell("echo 2 > b.txt"), DONE, *[shell("ls"), DONE] * 2)
     _, session = await opened(open_one, server.url)
     await run(session)
     session.set_mode(Mode.AUTO)
@@ -133,9 +133,12 @@ async def test_leaving_the_mode_keeps_the_overlay_and_entering_again_goes_on_wit
     session.set_mode(Mode.TRY)
     (listed,) = results([*await run(session)])
     assert ("a.txt" in listed.result, "b.txt" in listed.result) == (True, True)
+    await session.trial.drop()
+    (listed,) = results([*await run(session)])
+    assert (session.trial.waiting, "a.txt" in listed.result, (workspace / "a.txt").exists()) == (0, False, False)
 
 
-async def test_what_is_not_merged_is_saved_as_a_patch_when_the_session_is_closed(
+async def test_what_is_not_merged_is_a_patch_after_a_close_and_without_overlays_the_mode_is_normal(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
     (workspace / "old.txt").write_text("old\n")
@@ -150,6 +153,10 @@ async def test_what_is_not_merged_is_saved_as_a_patch_when_the_session_is_closed
     assert ((workspace / "b c.txt").read_text(), (workspace / "old.txt").exists()) == ("new\n", False)
     again = await runtime.open_session(session.id)
     assert (again.mode, again.trial.waiting) == (Mode.TRY, 0)
+    await again.close()
+    again = await open_one(server.url).open_session(session.id)
+    assert again.mode is Mode.NORMAL
+    assert [each.mode for each in told(again) if isinstance(each, ModeChanged)] == ["try", "normal"]
 
 
 async def test_a_session_that_was_killed_says_where_its_work_is(workspace: Path, open_one: Open, serve: Serve) -> None:
@@ -171,34 +178,10 @@ async def test_a_session_that_was_killed_says_where_its_work_is(workspace: Path,
     assert again.trial.waiting == 0
 
 
-@pytest.mark.full
-async def test_dropping_leaves_the_folder_as_it_is_and_the_next_call_sees_it(
-    workspace: Path, open_one: Open, serve: Serve
-) -> None:
-    server = await serve(shell("echo 1 > a.txt"), DONE, shell("ls"), DONE)
-    _, session = await opened(open_one, server.url)
-    await run(session)
-    await session.trial.drop()
-    assert session.trial.waiting == 0
-    assert "a.txt" not in results([*await run(session)])[0].result
-    assert not (workspace / "a.txt").exists()
-
-
 @pytest.mark.parametrize("settings", [{"sandbox": "process"}, {"network": "on"}])
 async def test_where_no_overlay_can_be_made_the_mode_is_refused(open_one: Open, settings: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="try mode needs overlays"):
         await opened(open_one, "http://127.0.0.1:9", **settings)
-
-
-@pytest.mark.full
-async def test_a_resumed_session_goes_to_the_normal_mode_where_no_overlay_can_be_made(open_one: Open, serve: Serve) -> None:
-    server = await serve(shell("echo 1 > a.txt"), DONE)
-    _, session = await opened(open_one, server.url)
-    await run(session)
-    await session.close()
-    again = await open_one(server.url).open_session(session.id)
-    assert again.mode is Mode.NORMAL
-    assert [each.mode for each in told(again) if isinstance(each, ModeChanged)] == ["try", "normal"]
 
 
 @pytest.mark.full
