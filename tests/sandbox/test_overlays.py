@@ -446,10 +446,11 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
 
 
 @pytest.mark.parametrize(
-    ("done", "told"), [("", "not kept"), ("new", "the rest cannot be kept"), ("a b new", "cannot be kept")]
+    ("done", "mine", "told"),
+    [("", "", "not kept"), ("new", "a", "the rest cannot be kept"), ("a b new", "a", "cannot be kept"), ("a", "b", "cannot")],
 )
 async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_back(
-    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, done: str, told: str
+    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, done: str, mine: str, told: str
 ) -> None:
     for name in "ab":
         (workspace / name).write_text("1\n")
@@ -459,25 +460,12 @@ async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_bac
     await asyncio.sleep(0.02)
     if done:
         await sandbox._states.restore(effect.after, done.split(), expected=effect.before)
-        (workspace / "a").write_text("1\n")
+        (workspace / mine).write_text("the user's\n" if mine == "b" else "1\n")
+    before = tree_of(workspace)
     assert told in await restarted(sandbox, overlay._folder)
-    assert (workspace / "a").read_text() == "1\n"
-
-
-@pytest.mark.full
-async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(
-    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path
-) -> None:
-    for name in "ab":
-        (workspace / name).write_text("1\n")
-    overlay, effect = await tried("echo 2 > a; echo 2 > b")
-    note = {"paths": ["a", "b"], "before": effect.before, "after": effect.after, "made": [], "removed": [], "modes": {}}
-    overlays._write_note(overlay._folder / "keep.json", note)
-    fill(workspace, {"a": "2\n", "b": "the user's\n"})
-    told = await restarted(sandbox, overlay._folder)
-    assert "cannot be kept" in told
-    assert (workspace / "b").read_text() == "the user's\n"
-    assert "+2" in (patches_dir(workspace) / "half-kept-dead.patch").read_text()
+    assert tree_of(workspace) == before
+    patch = patches_dir(workspace) / "half-kept-dead.patch"
+    assert (patch.exists() and "+2" in patch.read_text()) is ("cannot" in told)
 
 
 async def test_only_outputs_that_git_ignores_are_kept_unasked(sandbox: WorkspaceSandbox, workspace: Path, tried: Tried) -> None:

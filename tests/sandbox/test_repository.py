@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,52 +19,20 @@ def make_tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def _names_other(tree: Path) -> None:
-    """Let another folder's `.git` file lead into the repository of `tree`."""
-    fill(tree.parent / "copy", {".git": (tree / ".git").read_bytes()})
-    (tree / ".git").rename(tree.parent / "away")
-    (tree.parent / "copy/.git").rename(tree / ".git")
-    (tree.parent / "repo/.git/worktrees/tree/gitdir").write_text(f"{tree.parent}/copy/.git\n")
-
-
-def _common(tree: Path, text: str) -> None:
-    (tree.parent / "repo/.git/worktrees/tree/commondir").write_text(text)
-
-
-def _inside(tree: Path) -> None:
-    (tree.parent / "repo/.git").rename(tree / "inner")
-    (tree / "inner/worktrees/tree/gitdir").write_text(f"{tree}/.git\n")
-    (tree / ".git").write_text(f"gitdir: {tree}/inner/worktrees/tree\n")
-
-
-def _linked(tree: Path) -> None:
-    (tree.parent / "repo").rename(tree.parent / "moved")
-    (tree.parent / "repo").symlink_to(tree.parent / "moved")
-
-
-def _pipe(tree: Path) -> None:
-    (tree / ".git").unlink()
-    os.mkfifo(tree / ".git")
-
-
-def _submodule(tree: Path) -> None:
-    git(tree.parent / "repo", "config", "core.worktree", "../../other")
-    (tree / ".git").write_text("gitdir: ../repo/.git\n")
-
-
-HOSTILE: dict[str, Callable[[Path], object]] = {
-    "etc": lambda tree: (tree / ".git").write_text("gitdir: /etc\n"),
-    "no folder": lambda tree: (tree / ".git").write_text("x\n"),
-    "not answered": _names_other,
-    "submodule of another": _submodule,
-    "another's": lambda tree: (tree / ".git").write_text("gitdir: ../repo/.git\n"),
-    "common elsewhere": lambda tree: _common(tree, "../../../../other\n"),
-    "common is /": lambda tree: _common(tree, "/\n"),
-    "inside": _inside,
-    "link": _linked,
-    "file is a link": lambda tree: (tree / ".git").rename(tree / "f").parent.joinpath(".git").symlink_to("f"),
-    "pipe": _pipe,
-    "not a repository": lambda tree: (tree.parent / "repo/.git/HEAD").unlink(),
+HOSTILE = {
+    "etc": "echo gitdir: /etc > tree/.git",
+    "no folder": "echo x > tree/.git",
+    "not answered": "mkdir copy; cp tree/.git copy; echo $PWD/copy/.git > repo/.git/worktrees/tree/gitdir",
+    "submodule of another": "git -C repo config core.worktree ../../other; echo gitdir: ../repo/.git > tree/.git",
+    "another's": "echo gitdir: ../repo/.git > tree/.git",
+    "common elsewhere": "echo ../../../../other > repo/.git/worktrees/tree/commondir",
+    "common is /": "echo / > repo/.git/worktrees/tree/commondir",
+    "inside": """mv repo/.git tree/inner; echo $PWD/tree/.git > tree/inner/worktrees/tree/gitdir
+        echo gitdir: $PWD/tree/inner/worktrees/tree > tree/.git""",
+    "link": "mv repo moved; ln -s moved repo",
+    "file is a link": "mv tree/.git tree/f; ln -s f tree/.git",
+    "pipe": "rm tree/.git; mkfifo tree/.git",
+    "not a repository": "rm repo/.git/HEAD",
 }
 
 
@@ -73,7 +40,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 def test_a_git_file_is_followed_only_if_it_is_answered(tmp_path: Path, name: str) -> None:
     tree = make_tree(tmp_path)
     assert find_repository(tree).common == tree.parent / "repo/.git"
-    HOSTILE[name](tree)
+    subprocess.run(["sh", "-ec", HOSTILE[name]], cwd=tmp_path, check=True)
     found = find_repository(tree)
     assert (found.common, found.git_dir) == (None, None)
     assert "is not used" in found.problem
