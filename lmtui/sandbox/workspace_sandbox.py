@@ -66,6 +66,7 @@ _GIT_HINT = (
     "here-document: <<'EOF'.]"
 )
 _OTHER_GIT = "[the .git of another repository in the workspace is read-only; the user can run this in a terminal]"
+_LITERAL = "[git takes paths as they are written here, patterns too: name the files]"
 _GIT_UNDO = "[/undo restores the files; commits, branches and stashes stay]"
 _GIT_WHY = (
     (re.compile(r"(?:clean|smudge) filter '([^']+)' failed"), "the filter {0} of git's settings cannot run"),
@@ -358,6 +359,8 @@ class WorkspaceSandbox:
             )  # fmt: skip
             if last.exit_code != 0:
                 break
+        if "did not match any file" in result.output:
+            result = _with_note(result, _LITERAL)
         is_history = result.exit_code in (0, 1) and any(words[0] not in ("add", "mv", "restore", "rm") for _, words in commands)
         return _with_findings(_with_note(result, _GIT_UNDO) if is_history else result, findings)
 

@@ -390,6 +390,7 @@ async def test_what_cannot_run_here_is_refused_by_name(settings: Path, workspace
     fill(repository(workspace), {".gitattributes": "*.bin filter=lfs\n", "m.bin": "data"})
     settings.write_text('[commit]\n\tgpgSign\n[filter "lfs"]\n\tclean = tr a-z A-Z\n\trequired = true\n')
     sandbox = await open_sandbox("bubblewrap")
+    assert "name the files" in (await sandbox.run_command("git add '*.bin'")).text
     refused = await sandbox.run_command("git add m.bin")
     assert (refused.exit_code, "the filter lfs of git's settings cannot run" in refused.text) == (128, True)
     for command in ("git commit --allow-empty -m x", "git merge other", "git rebase other", "git cherry-pick other"):
