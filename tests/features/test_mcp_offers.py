@@ -173,6 +173,12 @@ async def test_the_tool_is_told_before_a_known_server_runs(start: Start) -> None
     assert reader(room).reads
 
 
+async def test_a_call_to_a_server_that_never_ran_says_why_it_cannot_be(start: Start) -> None:
+    tools = McpTools(await start(command="/bin/false"), ToolRegistry().has)
+    with pytest.raises(ToolError, match="cannot be called now; server paper: failed: Connection closed"):
+        tools.prepare("mcp__paper__echo", "{}")
+
+
 async def test_too_many_are_cut_and_names_hide_nothing(workspace: Path, start: Start) -> None:
     room = await start("offers=hostile")
     prompts, resources = room.prompts(), room.resources()
