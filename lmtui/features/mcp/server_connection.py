@@ -23,6 +23,7 @@ from lmtui.paths import path_inside
 _NO_NETWORK = (
     "eai_again", "enotfound", "enetunreach", "econnrefused", "getaddrinfo", "name resolution", "resolve host", "dns error",
     "network is unreachable", "network request", "failed to fetch", "client error (connect)", "no route to host",
+    "network was disabled",
 )  # fmt: skip
 _GIVE = "run `lmtui mcp set {name} --network on` (or name the hosts that it needs)"
 
@@ -40,19 +41,24 @@ def advice(entry: ServerEntry, said: str, place: str = "") -> str:
         said: why it failed and what it said last.
         place: what is around it, in words.
     """
-    if entry.kind != "stdio" or entry.on_host or "*" in entry.hosts or "not isolated" in place:
+    if entry.kind != "stdio" or entry.on_host or "not isolated" in place:
         return ""
     program = PurePath(entry.command[0]).name if entry.command else ""
     low, give = said.lower(), _GIVE.format(name=shlex.quote(entry.name))
     if "but the sandbox does not see" in low:
         return f"Move it to another folder. {on_host_hint(entry)}"
     is_missing = re.search(rf"the program (\S*/)?{re.escape(program.lower())} is not there", low)
+    if is_missing and " " in program:
+        return 'Its "command" has several words: put those after the program into "args".'
     if is_missing or "cannot be started: no such file" in low:
         return f"Its sandbox cannot run the program. {on_host_hint(entry)}"
-    if program in FETCHERS and "no such file" not in low and "not found" not in low:
+    if "*" in entry.hosts:
+        return ""
+    is_cut_off = any(sign in low for sign in _NO_NETWORK)
+    if program in FETCHERS and (is_cut_off or ("no such file" not in low and "not found" not in low)):
         has = "reaches only the hosts of its entry" if entry.hosts else "has no network in its sandbox"
         return f"It {has}, and {program} fetches packages when it starts: {give}, or install the package."
-    if any(sign in low for sign in _NO_NETWORK):
+    if is_cut_off:
         has = f"It may reach only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
         return f"{has}: {give}."
     return ""
