@@ -217,7 +217,9 @@ class EditorSession:
 
     async def _answer(self, prompt: _Prompt, text: PromptText) -> None:
         await self.tell_commands()
-        self._tell_notes()
+        for note in self._notes:
+            self._update(self._projection.note(f"{note}\n", note))
+        self._notes.clear()
         start = await self._begin(text)
         if start is None or prompt.is_cancelled:
             return
@@ -259,11 +261,6 @@ class EditorSession:
         await self.session.wait_idle()
         for _ in self._queued if prompt.is_cancelled else ():
             self.session.waiting.drop(0)
-
-    def _tell_notes(self) -> None:
-        for note in self._notes:
-            self._update(self._projection.note(f"{note}\n", note))
-        self._notes.clear()
 
     def _say(self, text: str) -> None:
         self._update(self._projection.say(text, f"said {id(text)} {text[:40]}"))

@@ -176,17 +176,18 @@ class Projection:
     def updates(self, envelope: events.Envelope) -> Iterator[BaseModel]:
         """Yield what one event changes for the editor."""
         event = envelope.event
+        call = self._calls.get((event.agent, getattr(event, "call_id", "")))
         match event:
             case events.ToolCallStarted():
                 yield self._call_began(event)
-            case events.ToolOutputDelta():
-                yield from self._output(event, envelope.time)
-            case events.CheckpointCreated(agent=agent, call_id=call_id):
-                yield from self._begun(self._calls.get((agent, call_id)))
-            case events.FilesChanged():
-                yield from self._files(event)
-            case events.ToolCallFinished():
-                yield from self._call_ended(event)
+            case events.ToolOutputDelta() if call is not None:
+                yield from self._output(call, event.text, envelope.time)
+            case events.CheckpointCreated() if call is not None:
+                yield from self._begun(call)
+            case events.FilesChanged() if call is not None:
+                yield self._files(call, event)
+            case events.ToolCallFinished() if call is not None:
+                yield self._call_ended(call, event)
             case _ if event.agent == events.ROOT:
                 yield from self._root(event, envelope)
             case _:
@@ -292,43 +293,34 @@ class Projection:
             call.is_begun = True
             yield update_tool_call(call.id, status="in_progress", title=call.title)
 
-    def _begun(self, call: _OpenCall | None) -> Iterator[schema.ToolCallProgress]:
-        if call is not None and not call.is_begun:
+    def _begun(self, call: _OpenCall) -> Iterator[schema.ToolCallProgress]:
+        if not call.is_begun:
             call.is_begun = True
             yield update_tool_call(call.id, status="in_progress")
 
-    def _output(self, event: events.ToolOutputDelta, now: datetime) -> Iterator[BaseModel]:
-        call = self._calls.get((event.agent, event.call_id))
-        if call is None:
-            return
+    def _output(self, call: _OpenCall, text: str, now: datetime) -> Iterator[BaseModel]:
         yield from self._begun(call)
-        call.output = (call.output + event.text)[-_OUTPUT_CHARS:]
+        call.output = (call.output + text)[-_OUTPUT_CHARS:]
         if call.told is None or now - call.told >= _OUTPUT_EVERY:
             call.told = now
             yield update_tool_call(call.id, content=[text_content(call.output)])
 
-    def _files(self, event: events.FilesChanged) -> Iterator[BaseModel]:
-        call = self._calls.get((event.agent, event.call_id))
-        if call is None:
-            return
+    def _files(self, call: _OpenCall, event: events.FilesChanged) -> BaseModel:
         places = []
         for change in event.changes:
             is_new = change.kind is FileChangeKind.ADDED
             contents, where = diff_parts(self._workspace, change.path, change.diff, is_new=is_new)
             call.changes += contents
             places += where
-        yield update_tool_call(call.id, content=[*call.result, *call.changes] or None, locations=places or None)
+        return update_tool_call(call.id, content=[*call.result, *call.changes] or None, locations=places or None)
 
-    def _call_ended(self, event: events.ToolCallFinished) -> Iterator[BaseModel]:
-        call = self._calls.get((event.agent, event.call_id))
-        if call is None:
-            return
+    def _call_ended(self, call: _OpenCall, event: events.ToolCallFinished) -> BaseModel:
         call.is_open = False
         is_shown = not (event.ok and kind_of(event.tool) == "edit" and call.changes)
         call.result = [text_content(event.result)] if is_shown and event.result else []
         status: schema.ToolCallStatus = "completed" if event.ok else "failed"
         content = [*call.result, *call.changes] or None
-        yield update_tool_call(call.id, status=status, content=content, title=call.title)
+        return update_tool_call(call.id, status=status, content=content, title=call.title)
 
 
 def plan_entries(plan: Plan) -> list[schema.PlanEntry]:
