@@ -127,6 +127,7 @@ class Notifier:
             finally:
                 if process.returncode is None:
                     process.kill()
+                    _ = await process.wait()
 
 
 _NOTIFY_SEND = 'notify-send --app-name=lmtui "lmtui" "$LMTUI_TEXT"'
