@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import socket
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -88,8 +89,8 @@ class TokenStore:
         """Return the port of the way back: the one that was registered, else one that is free now."""
         if kept := (await self._read()).port:
             with contextlib.suppress(OSError):  # somebody else has it now
-                return await _free_port(kept)
-        port = await _free_port()
+                return _free_port(kept)
+        port = _free_port()
         await self._write(client=None, port=port)  # it was registered with another way back
         return port
 
@@ -131,12 +132,7 @@ async def login_of(address: ServerAddress, visit: Visit) -> OAuthClientProvider:
     async def go(url: str) -> None:
         async with _way_back(port, back):
             await visit(url)
-            answers.append(await back.get())
-
-    answers: list[AuthorizationCodeResult] = []
-
-    async def answer() -> AuthorizationCodeResult:
-        return answers.pop()
+            back.put_nowait(await back.get())  # the SDK takes it
 
     metadata = OAuthClientMetadata(
         client_name="lmtui",
@@ -145,7 +141,7 @@ async def login_of(address: ServerAddress, visit: Visit) -> OAuthClientProvider:
         scope=address.oauth.get("scope") or None,
     )
     return OAuthClientProvider(
-        address.url, metadata, store, go, answer, client_metadata_url=address.oauth.get("client_metadata_url") or None
+        address.url, metadata, store, go, back.get, client_metadata_url=address.oauth.get("client_metadata_url") or None
     )
 
 
@@ -193,17 +189,14 @@ async def _way_back(port: int, back: asyncio.Queue[AuthorizationCodeResult]) -> 
         await server.wait_closed()
 
 
-async def _free_port(wanted: int = 0) -> int:
+def _free_port(wanted: int = 0) -> int:
     """Return a port of the loopback that is free now.
 
     Raises:
         OSError: the wanted one is not.
     """
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", wanted)
-    port: int = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
-    return port
+    with socket.create_server(("127.0.0.1", wanted)) as server:
+        return int(server.getsockname()[1])
 
 
 def _keyring() -> Any:  # Any: an optional package without types here

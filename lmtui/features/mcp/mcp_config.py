@@ -360,8 +360,7 @@ def entry_of(name: str, workspace: Path) -> tuple[Path, object]:
 def _own() -> tuple[Path, dict[str, Any]]:
     file = config_dir() / "mcp.json"
     raw_entries(file, None)
-    found = json.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
-    return file, found
+    return file, json.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
 
 
 def _write(file: Path, found: Mapping[str, object]) -> None:

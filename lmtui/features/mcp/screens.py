@@ -105,13 +105,9 @@ async def _typed(app: App[Any], title: str, each: Field) -> object:
 SIGNS: dict[ServerState, Span] = {
     ServerState.READY: ("✓", "good"),
     ServerState.STARTING: ("…", "accent"),
-    ServerState.WAITING: ("?", "warn"),
-    ServerState.CHANGED: ("?", "warn"),
-    ServerState.LOGIN: ("?", "warn"),
-    ServerState.REFUSED: ("–", "muted"),
-    ServerState.OFF: ("–", "muted"),
-    ServerState.ENDED: ("✗", "bad"),
-    ServerState.FAILED: ("✗", "bad"),
+    **dict.fromkeys((ServerState.WAITING, ServerState.CHANGED, ServerState.LOGIN), ("?", "warn")),
+    **dict.fromkeys((ServerState.REFUSED, ServerState.OFF), ("–", "muted")),
+    **dict.fromkeys((ServerState.ENDED, ServerState.FAILED), ("✗", "bad")),
 }
 LOG_LINES = 400
 _NAME_CELLS = 18

@@ -173,9 +173,8 @@ def _parts(name: str, value: str) -> Iterator[str]:
 
 def _is_made(value: str) -> bool:
     """Tell whether a value has a long word of letters and digits mixed, as no person names a thing or a place."""
-    digits = [sum(sign.isdigit() for sign in word) for word in _WORD.findall(value)]
-    lengths = [len(word) for word in _WORD.findall(value)]
-    return any(_FEWEST_OF_EACH <= some <= all_ - _FEWEST_OF_EACH for some, all_ in zip(digits, lengths, strict=True))
+    counts = [(sum(map(str.isdigit, word)), len(word)) for word in _WORD.findall(value)]
+    return any(_FEWEST_OF_EACH <= digits <= length - _FEWEST_OF_EACH for digits, length in counts)
 
 
 def _of_address(text: str) -> Iterator[str]:
@@ -466,8 +465,8 @@ class RunningServer:
         self._failures = self._failures + 1 if is_early else 0
         pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
         self._not_before_s = time.monotonic() + pause_s
-        last = self.memory.log.last if state is ServerState.FAILED else ""
         log = self.memory.log
+        last = log.last if state is ServerState.FAILED else ""
         self.hint = advice(self.entry, f"{why}\n{log.tail}", self.place) or hint or f"Its log says more: {log.path}"
         self.problem = log.redactor.text(f"{why}; it said last: {last}" if last else why)
         self._set(state)

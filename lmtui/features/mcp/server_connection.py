@@ -54,14 +54,12 @@ def advice(entry: ServerEntry, said: str, place: str = "") -> str:
         return f"Its sandbox cannot run the program. {on_host_hint(entry)}"
     if "*" in entry.hosts:
         return ""
-    is_cut_off = any(sign in low for sign in _NO_NETWORK)
-    if program in FETCHERS and (is_cut_off or ("no such file" not in low and "not found" not in low)):
-        has = "reaches only the hosts of its entry" if entry.hosts else "has no network in its sandbox"
-        return f"It {has}, and {program} fetches packages when it starts: {give}, or install the package."
-    if is_cut_off:
-        has = f"It may reach only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
-        return f"{has}: {give}."
-    return ""
+    fetches, is_missing = program in FETCHERS, re.search("no such file|not found", low)
+    if not any(sign in low for sign in _NO_NETWORK) and (is_missing or not fetches):
+        return ""
+    has = f"It may reach only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
+    why = f", and {program} fetches packages when it starts" if fetches else ""
+    return f"{has}{why}: {give}{', or install the package' if fetches else ''}."
 
 
 async def visit_nothing(url: str) -> None:

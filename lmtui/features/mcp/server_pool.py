@@ -94,10 +94,9 @@ class McpRoom:
 
     def _tools_of(self, server: RunningServer) -> tuple[McpTool, ...]:
         """Return a server's tools as told."""
-        name = server.entry.name
-        reads = server.has_resources
+        name, reads = server.entry.name, server.has_resources
         kept = self._priced.get(name)
-        if kept is None or kept[0] != server.tools or kept[1] != reads:
+        if kept is None or kept[:2] != (server.tools, reads):
             taken = {tool.name for other, (*_, told) in self._priced.items() if other != name for tool in told}
             found = told_tools(name, server.tools, taken)
             found += (_reader(name, {tool.name for tool in found}),) if reads else ()
@@ -143,15 +142,13 @@ class McpRoom:
         return lambda: self._listeners.remove(on_change) if on_change in self._listeners else None
 
     def restart(self, name: str) -> None:
-        server = self._servers.get(name)
-        if server is not None:
+        if (server := self._servers.get(name)) is not None:
             server.memory.look_again()  # where it may run may have been chosen meanwhile
             if resting_state(server.entry, server.memory.known) is None:
                 self._run(self._begin_again(server))
 
     def enable(self, name: str, *, is_on: bool) -> None:
-        server = self._servers.get(name)
-        if server is not None:
+        if (server := self._servers.get(name)) is not None:
             server.memory.keep(replace(server.memory.known, is_on=is_on))
             self._run(self._begin_again(server))
 
@@ -197,7 +194,7 @@ class McpRoom:
 
     def tools(self) -> tuple[McpTool, ...]:
         """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
-        return tuple(tool for server in self._servers.values() if _is_open(server) for tool in self._tools_of(server))
+        return tuple(tool for server in self._servers.values() if server.state.is_open for tool in self._tools_of(server))
 
     def details(self, tool: McpTool) -> tuple[Mapping[str, object], str]:
         """Return a tool's schema as its server gave it, and what is around the server."""
@@ -210,10 +207,10 @@ class McpRoom:
 
     def prompts(self) -> tuple[McpPrompt, ...]:
         """Return the prompts of all servers, as far as they are known."""
-        return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.prompts)
+        return tuple(prompt for server in tuple(self._servers.values()) if server.state.is_open for prompt in server.prompts)
 
     def resources(self) -> tuple[Resource, ...]:
-        return tuple(each for server in self._servers.values() if _is_open(server) for each in server.resources)
+        return tuple(each for server in self._servers.values() if server.state.is_open for each in server.resources)
 
     def reader(self, key: str) -> McpTool | None:
         """Return the tool that reads resources of a server, by what means that in names."""
@@ -250,7 +247,7 @@ class McpRoom:
 
     def _open_server(self, name: str) -> RunningServer:
         server = self._servers.get(name)
-        if server is None or not _is_open(server):
+        if server is None or not server.state.is_open:
             state = server.state if server is not None else "not configured any more"
             raise McpError(f"server {name}: {state}", "The user can change that: /mcp.")
         return server
@@ -298,7 +295,3 @@ class McpRoom:
     def _changed(self) -> None:
         for listener in tuple(self._listeners):
             listener()
-
-
-def _is_open(server: RunningServer) -> bool:
-    return server.state not in (ServerState.CHANGED, ServerState.OFF, ServerState.WAITING, ServerState.REFUSED)

@@ -103,10 +103,8 @@ def _entry(arguments: argparse.Namespace) -> dict[str, object]:
     for key, given in (("env", arguments.env), ("headers", arguments.header)):
         if given:
             entry[key] = dict(_pair(text) for text in given)
-    if arguments.server_network:
-        entry["network"] = (
-            arguments.server_network if arguments.server_network in ("on", "off") else arguments.server_network.split(",")
-        )
+    if hosts := arguments.server_network:
+        entry["network"] = hosts if hosts in ("on", "off") else hosts.split(",")
     return entry
 
 

@@ -190,9 +190,8 @@ def told_prompts(server: str, prompts: Iterable[RawPrompt]) -> tuple[McpPrompt, 
     found: list[McpPrompt] = []
     taken: set[str] = set()
     for prompt in sorted(prompts, key=lambda prompt: prompt.name)[:MAX_PROMPTS]:
-        fits = [_can_be_told(name, _ARGUMENT) for name, _ in prompt.arguments[:_MAX_ARGUMENTS]]
-        arguments = tuple(each for each, fit in zip(prompt.arguments, fits, strict=False) if fit)
-        if sum(is_required for _, is_required in arguments) < sum(is_required for _, is_required in prompt.arguments):
+        arguments = tuple(each for each in prompt.arguments[:_MAX_ARGUMENTS] if _can_be_told(each[0], _ARGUMENT))
+        if any(is_required for name, is_required in prompt.arguments if (name, is_required) not in arguments):
             continue
         name = told_name(server, prompt.name, taken)
         taken.add(name)

@@ -146,7 +146,7 @@ class McpTools:
         is_fitting = sum(tool.tokens for tool in tools) <= share
         told = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools) if is_fitting else ()
         is_all = is_fitting and not self._room.is_unknown()
-        servers = [server for server in self._room.servers() if server.is_open]
+        servers = [server for server in self._room.servers() if server.state.is_open]
         return told if is_all or not servers else (*told, search_spec(servers))
 
     def _search(self, arguments: str) -> PreparedCall:
@@ -194,7 +194,7 @@ class McpTools:
             if exact is not None or len(found) == 1:
                 return exact or found[0]
         closed = next((server for server in self._room.servers() if name.startswith(f"{MCP}{server_key(server.name)}__")), None)
-        if closed is not None and (not closed.is_open or (closed.problem and not closed.tools)):
+        if closed is not None and (not closed.state.is_open or (closed.problem and not closed.tools)):
             why = f"server {closed.name}: {state_words(closed)}"
             raise ToolError(f"{name[:64]} cannot be called now; {why}", "The user can look: /mcp.")
         raise ToolError(f"no tool {name[:64]!r}. Find one with {SEARCH}, by words for what it should do.")

@@ -29,6 +29,11 @@ class ServerState(StrEnum):
     ENDED = "ended"
     FAILED = "failed"
 
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the tools of such a server may be called."""
+        return self in (ServerState.STARTING, ServerState.READY, ServerState.ENDED, ServerState.FAILED)
+
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
@@ -111,11 +116,6 @@ class McpServer:
     def tokens(self) -> int:
         """Return what telling all its tools costs."""
         return sum(tool.tokens for tool in self.tools)
-
-    @property
-    def is_open(self) -> bool:
-        """Tell whether its tools may be called."""
-        return self.state in (ServerState.STARTING, ServerState.READY, ServerState.ENDED, ServerState.FAILED)
 
 
 def state_words(server: McpServer, *, is_waited_for: bool = False) -> str:
