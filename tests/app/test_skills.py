@@ -142,23 +142,6 @@ async def test_the_user_promotes_by_hand_and_is_asked_all_the_same(workspace: Pa
     assert not runtime.extensions[Skills].promoted()
 
 
-@pytest.mark.full
-async def test_plan_mode_and_rules_hold_for_promoted_tools(workspace: Path, serve: Serve, open_one: Open) -> None:
-    (workspace / "words.py").write_text(COUNT)
-    (workspace / "a.txt").write_text("one two two")
-    server = await serve(CALL, DONE)
-    for mode, denied in (("plan", ()), ("auto", ("Shell",))):
-        runtime = open_one(server.url, mode="auto")
-        session = await runtime.new_session(Policy(is_attended=True))
-        _ = answering(session, Outcome.ONCE)
-        runtime.extensions[Skills].ask_to_promote(session.id, "words.py", "count_words")
-        await session.wait_idle()
-        runtime = open_one(server.url, mode=mode, deny=denied)
-        session = await runtime.new_session()
-        ((result, is_ok),) = results(await run(session))
-        assert (is_ok, "Refused" in result) == (False, True)
-
-
 async def test_a_skill_that_the_user_names_holds_until_they_end_it(
     workspace: Path, serve: Serve, open_one: Open, home: Path
 ) -> None:

@@ -116,6 +116,8 @@ def test_rules_for_mcp_tools_name_server_and_tool(rule: str, expected: Verdict) 
         return verdict("mcp__git__list_Files", Access.EXECUTE, "git/list files", mode, *rules)
 
     assert decided(Mode.NORMAL, allow(rule)) is expected
+    assert decided(Mode.PLAN, allow(rule)) is Verdict.DENY
+    assert decided(Mode.AUTO, ask(rule)) is (Verdict.ASK if expected is Verdict.ALLOW else Verdict.ALLOW)
     assert decided(Mode.AUTO, deny(rule)) is (Verdict.DENY if expected is Verdict.ALLOW else Verdict.ALLOW)
     assert str(allow(rule)).lower() in (rule.lower(), str(allow(str(allow(rule)))).lower())
 
@@ -267,6 +269,7 @@ def test_what_is_forbidden_of_commands_and_files_counts_for_promoted_tools() -> 
         assert decide_all("skill__count", Access.EXECUTE, (), Mode.NORMAL, rules).verdict is verdict
     allowed = (parse_rule("skill__count", Effect.ALLOW, "settings"),)
     assert decide_all("skill__count", Access.EXECUTE, (), Mode.NORMAL, allowed).verdict is Verdict.ALLOW
+    assert decide_all("skill__count", Access.EXECUTE, (), Mode.PLAN, allowed).verdict is Verdict.DENY
     assert decide_all("skill__other", Access.EXECUTE, (), Mode.NORMAL, allowed).verdict is Verdict.ASK
 
 
