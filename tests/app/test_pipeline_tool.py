@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.events import ApprovalRequested, Envelope, Event, Outcome, ToolCallFinished
+from lmtui.core.events import ApprovalRequested, Envelope, Outcome
 from lmtui.core.ports import Policy
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.pipeline.values import PipelinePlan
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.app.answering import answering
-from tests.app.conftest import DONE, Open, Serve, run
+from tests.app.conftest import DONE, Open, Serve, results, run
 from tests.app.test_pipeline import plan_of, service_of, states, write
 from tests.waiting import until
 
@@ -25,10 +25,6 @@ ADDED: dict[str, Any] = {"title": "Write a.txt", "files": ["a.txt"], "checks": [
 def call(action: str, name: str = "pipeline", /, **arguments: Any) -> ScriptedTurn:
     given = {"action": action, **arguments} if action else arguments
     return ScriptedTurn("I use it.", calls=(ScriptedCall(name, given),))
-
-
-def results(events: list[Event]) -> list[str]:
-    return [each.result for each in events if isinstance(each, ToolCallFinished)]
 
 
 def bodies(server: ScriptedServer) -> list[dict[str, Any]]:

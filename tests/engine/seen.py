@@ -6,6 +6,7 @@ import json
 from typing import TypeVar
 
 from lmtui.core.events import ApprovalRequested, Event, Outcome, ToolCallFinished, TurnEnded
+from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
 from lmtui.core.sessions import Answer
 from tests.fakes import Rig
@@ -36,6 +37,11 @@ def finished(rig: Rig) -> ToolCallFinished:
 
 def results(rig: Rig) -> list[str]:
     return [event.result for event in seen(rig, ToolCallFinished)]
+
+
+def user_texts(rig: Rig) -> list[str]:
+    """Return the user messages of the last request."""
+    return [message.text for message in rig.provider.requests[-1].messages if message.role is Role.USER]
 
 
 def nudges(rig: Rig) -> list[str]:

@@ -28,7 +28,7 @@ from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.inbox import UserInput, read_said
-from tests.engine.seen import finished, question, ran, reply, seen
+from tests.engine.seen import finished, question, ran, reply, seen, user_texts
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
@@ -80,10 +80,6 @@ MAKE = {"make": ExecResult(0, "built\n", 6, 1)}
 async def typed(rig: Rig, command: str, *, is_told: bool = True) -> None:
     rig.session.waiting.run_command(command, is_told=is_told)
     await rig.session.wait_idle()
-
-
-def user_texts(rig: Rig) -> list[str]:
-    return [message.text for message in rig.provider.requests[-1].messages if message.role is Role.USER]
 
 
 async def test_what_it_said_is_told_the_same_after_a_resume_and_an_ask_rule_asks_the_user_too() -> None:

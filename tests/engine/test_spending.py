@@ -14,7 +14,7 @@ from lmtui.core.ports import Limits
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
-from tests.engine.seen import call, ending, question, ran, reply, seen, shell
+from tests.engine.seen import call, ending, question, ran, reply, seen, shell, user_texts
 from tests.fakes import FakeProvider, Rig, answer
 
 
@@ -29,10 +29,6 @@ def with_budget(rig: Rig, **budget: Any) -> Rig:
 
 def report(rig: Rig) -> str:
     return seen(rig, ReportWritten)[-1].text
-
-
-def told(rig: Rig) -> list[str]:
-    return [message.text for message in rig.provider.requests[-1].messages if message.role is Role.USER]
 
 
 async def test_tokens_from_the_cache_cost_nothing_and_time_counts_while_a_turn_runs() -> None:
@@ -87,7 +83,7 @@ async def test_session_stops_when_its_steps_are_used_up_and_the_model_is_told_be
     assert report(rig).startswith("**Report**: stopped early.")
     warnings = [event.text for event in seen(rig, Notice)]
     assert sum("80% of the budget of 10 steps is used" in text for text in warnings) == 1
-    assert sum("Begin nothing new" in text for text in told(rig)) == 1
+    assert sum("Begin nothing new" in text for text in user_texts(rig)) == 1
     rig = await ran(Rig(FakeProvider(*reads(20)), limits=Limits(max_iterations=10)))
     counts = [sum("Only 3 more steps" in message.text for message in request.messages) for request in rig.provider.requests]
     assert (list(itertools.accumulate(counts, max)), counts.index(1)) == (counts, 7)

@@ -137,38 +137,28 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-def worktree(base: Path) -> Path:
-    git(repository(base / "repo"), "worktree", "add", "-q", "../tree", "-b", "tree")
-    return base / "tree"
-
-
-def bare_worktree(base: Path) -> Path:
-    git(repository(base / "repo"), "clone", "-q", "--bare", ".", "../bare.git")
-    git(base / "bare.git", "worktree", "add", "-q", "../tree", "other")
-    return base / "tree"
-
-
-def submodule(base: Path) -> Path:
-    git(repository(base / "repo"), "init", "-q", "../whole")
-    git(base / "whole", "submodule", "--quiet", "add", str(base / "repo"), "sub")
-    return base / "whole/sub"
-
-
 def package(base: Path) -> Path:
     fill(repository(base / "repo"), {"a": "changed\n"})
     return base / "repo/pkg"
 
 
-PLACES = [worktree, bare_worktree, submodule, package]
+PLACES = [
+    ("tree", ["worktree add -q ../tree -b tree"]),
+    ("tree", ["clone -q --bare . ../bare.git", "--git-dir ../bare.git worktree add -q ../tree other"]),
+    ("whole/sub", ["init -q ../whole", "-C ../whole submodule --quiet add {base}/repo sub"]),
+    ("repo/pkg", []),
+]
 
 
 @pytest.mark.parametrize("backend", [*ISOLATED, LANDLOCK])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "commands"), PLACES)
 async def test_a_git_folder_outside_is_used_and_only_git_changes_it(
-    tmp_path: Path, open_sandbox: OpenSandbox, place: object, backend: str
+    tmp_path: Path, open_sandbox: OpenSandbox, place: str, commands: list[str], backend: str
 ) -> None:
-    assert callable(place)
-    folder = place(tmp_path)
+    package(tmp_path)
+    for command in commands:
+        git(tmp_path / "repo", *command.format(base=tmp_path).split())
+    folder = tmp_path / place
     sandbox = await open_sandbox(backend, folder)
     shown = await sandbox.run_command("echo x > new; git log -1 --format=%an; touch $(git rev-parse --git-common-dir)/x")
     assert (shown.exit_code, shown.output.splitlines()[0]) == (1, "a")

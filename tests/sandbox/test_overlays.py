@@ -445,12 +445,9 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
     await overlay.close()
 
 
-@pytest.mark.parametrize(
-    ("done", "mine", "told"),
-    [("", "", "not kept"), ("new", "a", "the rest cannot be kept"), ("a b new", "a", "cannot be kept"), ("a", "b", "cannot")],
-)
+@pytest.mark.parametrize(("done", "mine"), [("", ""), ("new", "a"), ("a b new", "a"), ("a", "b")])
 async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_back(
-    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, done: str, mine: str, told: str
+    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, done: str, mine: str
 ) -> None:
     for name in "ab":
         (workspace / name).write_text("1\n")
@@ -462,10 +459,11 @@ async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_bac
         await sandbox._states.restore(effect.after, done.split(), expected=effect.before)
         (workspace / mine).write_text("the user's\n" if mine == "b" else "1\n")
     before = tree_of(workspace)
-    assert told in await restarted(sandbox, overlay._folder)
+    told = await restarted(sandbox, overlay._folder)
+    assert ("the rest cannot be kept" if done else "not kept") in told
     assert tree_of(workspace) == before
     patch = patches_dir(workspace) / "half-kept-dead.patch"
-    assert (patch.exists() and "+2" in patch.read_text()) is ("cannot" in told)
+    assert (patch.exists() and "+2" in patch.read_text()) is bool(done)
 
 
 async def test_only_outputs_that_git_ignores_are_kept_unasked(sandbox: WorkspaceSandbox, workspace: Path, tried: Tried) -> None:

@@ -12,10 +12,6 @@ def host_with_usage() -> FakeHost:
     return host
 
 
-async def both(driver: Driver, *texts: str) -> None:
-    await driver.until(lambda: all(each in driver.text() for each in texts))
-
-
 cases = Cases(host_with_usage)
 
 
@@ -29,7 +25,8 @@ async def the_arrows_count_days_tab_shows_the_other_tables_and_a_range_is_named_
     await driver.until(lambda: "today · by model" in driver.text() and "15 requests" in driver.text())
     for table, text in (("folder", "src/lexer"), ("session", "Task 1: nested comments"), ("day", "2026-03-02")):
         await driver.press("tab")
-        await both(driver, f"by {table}", text)
+        await driver.until_shown(f"by {table}")
+        await driver.until_shown(text)
     assert "\x1b" not in driver.text()
     await driver.press("escape", to="Workbench")
     await driver.type("/usage 30d", "UsageList")

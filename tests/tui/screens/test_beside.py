@@ -43,22 +43,12 @@ async def a_file_is_read_beside_a_conversation_that_goes_on(driver: Driver) -> N
     await driver.press("alt+z")
     assert driver.app.screen.query_one("#viewer-file").region.x == 0
     await driver.press("alt+z")
-    assert driver.app.screen.query_one("#viewer-file").region.x == 86
+    for width, x in ((100, 0), (WIDE[0], 86)):  # no room for both, and again
+        await driver.pilot.resize_terminal(width, 40)
+        await driver.settle()
+        assert driver.app.screen.query_one("#viewer-file").region.x == x
     await driver.press("escape")
     await driver.until(lambda: chat.outer_size.width > 60)
-
-
-@host_cases.full((120, 30))
-async def changes_are_beside_it_too_and_a_file_from_there_keeps_the_place(driver: Driver) -> None:
-    await driver.type("hello")
-    await driver.press("f10", to="ChangesScreen")
-    assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
-    assert driver.app.screen.query_one("#changes-head").region.x == 60
-    await driver.pilot.resize_terminal(100, 30)  # no room for both
-    await driver.settle()
-    assert driver.app.screen.query_one("#changes-head").region.x == 0
-    await driver.pilot.resize_terminal(160, 40)
-    assert driver.app.screen.query_one("#changes-head").region.x == 86
 
 
 async def at_work(driver: Driver) -> None:
@@ -102,6 +92,7 @@ async def the_key_row_says_what_the_keys_do_here_and_other_letters_go_to_the_pro
     assert "Tab next file" in driver.text("#side-keys")
     assert ("Alt+Z full screen" in driver.text("#side-keys")) == (size == WIDE)
     assert driver.app.screen.query_one("#side-keys").region.width == size[0]
+    assert driver.app.screen.query_one("#changes-head").region.x == (86 if size == WIDE else 0)
     await driver.press("u")
     await driver.type_fast("hurry")
     assert driver.screen_name == "Workbench"
