@@ -26,7 +26,6 @@ class FastClock:
         self.seconds = 0.0
         self.offset = timedelta()
         self.until_s = float("inf")
-        self.naps = 0
         self.is_at_work: Callable[[], bool] = bool
         self.at: dict[float, Callable[[], object]] = {}
 
@@ -45,7 +44,6 @@ class FastClock:
         if self.seconds >= self.until_s:
             await asyncio.sleep(0.001)
             return
-        self.naps += 1
         self.seconds = min(self.seconds + seconds, self.until_s)
         for due in [each for each in self.at if each <= self.seconds]:
             self.at.pop(due)()

@@ -22,10 +22,6 @@ async def ask(driver: Driver, **fields: Any) -> None:
     driver.host.clock.forward(1)
 
 
-def given(driver: Driver) -> Answer:
-    return driver.host.session.answers["a1"]
-
-
 @cases.each(
     ("keys", "answer"),
     [
@@ -48,7 +44,7 @@ def given(driver: Driver) -> Answer:
 async def keys_answer(driver: Driver, keys: tuple[str, ...], answer: Answer) -> None:
     await ask(driver)
     await driver.press(*keys)
-    assert given(driver) == answer
+    assert driver.host.session.answers["a1"] == answer
 
 
 @cases.at(WIDE)
@@ -86,7 +82,7 @@ async def while_nothing_is_chosen_nothing_can_be_applied(driver: Driver) -> None
     await driver.until(lambda: any("Space: delete or keep" in words for words in driver.told))
     assert driver.host.session.answers == {}
     await driver.press("enter", "y")
-    assert given(driver) == Answer(Outcome.ONCE, hunks=(0,))
+    assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE, hunks=(0,))
 
 
 @cases.full(WIDE)

@@ -26,10 +26,6 @@ async def press(driver: Driver, *keys: str) -> None:
         driver.host.clock.forward(1)
 
 
-def given(driver: Driver) -> Answer:
-    return driver.host.session.answers["a1"]
-
-
 @cases.at(WIDE)
 async def hunks_are_decided_one_by_one_and_then_applied_by_enter(driver: Driver) -> None:
     await ask(driver)
@@ -45,7 +41,7 @@ async def hunks_are_decided_one_by_one_and_then_applied_by_enter(driver: Driver)
     assert driver.host.session.answers == {}
     assert "Apply 2 of 3" in driver.text()
     await press(driver, "enter")
-    assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
+    assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE, hunks=(0, 2))
 
 
 @cases.each(
@@ -68,7 +64,7 @@ async def hunks_are_decided_one_by_one_and_then_applied_by_enter(driver: Driver)
 async def keys_answer(driver: Driver, keys: tuple[str, ...], answer: Answer) -> None:
     await ask(driver)
     await press(driver, *keys)
-    assert given(driver) == answer
+    assert driver.host.session.answers["a1"] == answer
 
 
 @cases.at((160, 60))
@@ -94,7 +90,7 @@ async def a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_en
     await press(driver, "left_square_bracket", "y")
     assert "1 accepted" in driver.text()
     await press(driver, "Y")
-    assert given(driver) == Answer(Outcome.ONCE)
+    assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
 
 
 @cases.at(WIDE)
@@ -102,4 +98,4 @@ async def a_change_that_the_engine_cannot_divide_is_asked_about_as_a_whole(drive
     await ask(driver, CHANGE, 0)
     await driver.until_screen("Approval")
     await press(driver, "y")
-    assert given(driver) == Answer(Outcome.ONCE)
+    assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
