@@ -93,7 +93,7 @@ class _File(RotatingFileHandler):
 
 def write_log_file(redactor: Redactor) -> None:
     """Send the program's log to its file, once; where that cannot be made, nowhere."""
-    loggers = [logging.getLogger(name) for name in ("lmtui", "mcp", "client")]  # the last two are the SDK's
+    loggers = [logging.getLogger(name) for name in ("lmtui", "mcp", "client")]  # the MCP SDK's too
     if loggers[0].handlers:
         return
     try:

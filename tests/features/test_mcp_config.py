@@ -206,16 +206,16 @@ def test_names_places_and_words_are_no_secrets(entry: ServerEntry) -> None:
 
 @for_each(("command", "hosts", "said", "advised"), [
     ("uvx", (), "x was not found in the cache\nhint: the network was disabled", "--network on"),
-    ("npx", ("registry.npmjs.org",), "npm error 404 Not Found", ""), ("npx", (), "npm error code EAI_AGAIN", "--network on"),
-    ("pipx", ("*",), "lmtui: the program pipx is not there", "--where host"), ("npx", ("*",), "exit 1", ""),
+    ("npx", ("x.org",), "npm error 404 Not Found", ""), ("npx", (), "npm error code EAI_AGAIN", "--network on"),
+    ("pipx", ("*",), "the program pipx is not there", "--where host"), ("npx", ("*",), "exit 1", ""),
     ("npx -y foo", (), "lmtui: the program npx -y foo is not there", 'into "args"'),
 ])  # fmt: skip
-def test_advice_fits_what_a_server_failed_of(command: str, hosts: tuple[str, ...], said: str, advised: str) -> None:
+def test_advice_fits_a_failure(command: str, hosts: tuple[str, ...], said: str, advised: str) -> None:
     found = advice(an_own_entry(command=(command,), hosts=hosts), said)
     assert (advised in found, bool(found)) == (True, bool(advised))
 
 
 def test_the_last_line_of_a_log_is_one_that_says_why(tmp_path: Path) -> None:
     log = ServerLog(tmp_path / "x.log")
-    log.add(b"npm error no such host\nnpm error A complete log of this run can be found in: /x\nnpm notice New\n")
+    log.add(b"npm error no such host\nnpm error A complete log of this run is in /x\nnpm notice New\n")
     assert log.last == "npm error no such host"

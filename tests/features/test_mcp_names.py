@@ -74,7 +74,7 @@ def test_a_schema_is_told_as_a_grammar_takes_it_and_without_end_only_at_its_top(
             "mail": {"type": "string", "description": "Who.", "pattern": r"^(?!\.)[a-z]+@x$", "format": "email"},
             "ids": {"type": "array", "items": {"type": ["string", "text"], "pattern": "^[0-9]+$"}},
             "odd": {"type": "file", "enum": [], "required": True, "properties": [1], "anyOf": [], "items": "x", "const": 1e999},
-            "any": True, "told": {"description": "What."}, "all": {"items": True}, "one": {"anyOf": [{}, {"enum": [1]}]},
+            "any": True, "told": {"description": "x"}, "all": {"items": True}, "one": {"anyOf": [{}, {"enum": [1]}]},
             "far": {"$ref": "https://example.com/x.json"}, "near": {"$ref": "#/$defs/N"}, "lost": {"$ref": "#/components/L"},
         },
         "$defs": {"N": {"type": "null"}}, "required": ["mail", 3], "oneOf": [{"required": ["ids"]}],
@@ -87,7 +87,7 @@ def test_a_schema_is_told_as_a_grammar_takes_it_and_without_end_only_at_its_top(
         "mail": {"type": "string", "description": r"Who. (format: email) (pattern: ^(?!\.)[a-z]+@x$)"},
         "ids": {"type": "array", "items": {"type": ["string"], "description": "(pattern: ^[0-9]+$)"}},
         "odd": {"const": None}, "far": anything, "near": {"$ref": "#/$defs/N"}, "lost": anything,
-        "any": anything, "told": {"description": "What.", **anything}, "all": {"items": anything}, "one": anything,
+        "any": anything, "told": {"description": "x", **anything}, "all": {"items": anything}, "one": anything,
     }  # fmt: skip
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(100):

@@ -51,6 +51,7 @@ _MOST_CHARS = 1_000_000
 _MOST_BLOCKS = 200
 _SCHEMA_WORDS: Mapping[str, Any] = {"$schema": str | None, "properties": dict | None, "required": list | None}  # the SDK's
 _Contents = types.TextResourceContents | types.BlobResourceContents
+_RESULT_KEYS = frozenset({"content", "structuredContent", "isError"})
 _PART = TypeAdapter[types.ContentBlock](types.ContentBlock)
 
 
@@ -94,8 +95,8 @@ def _parts(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents]
 def _structured(found: types.CallToolResult, text: str) -> str:
     """Return the structured content, unless a text says the same (servers repeat it there for older clients)."""
     content = found.structured_content
-    alone = [str(content["result"]).strip()] if isinstance(content, dict) and [*content] == ["result"] else []
-    is_said = content is None or alone == [text.strip()]
+    values = [str(value).strip() for value in content.values()] if isinstance(content, dict) else []
+    is_said = content is None or (values == [text.strip()] and "result" in content)
     with contextlib.suppress(ValueError, RecursionError):
         is_said = is_said or json.loads(text) == content
     return "" if is_said else json.dumps(content, ensure_ascii=False)
@@ -149,7 +150,7 @@ _MAX_LINE_BYTES = 33_554_432
 _MAX_PAGES = 50
 _ANSWER_ID = re.compile(r'"id"\s*:\s*(\d+|"[^"\\]*")')
 _HTTP_S = 30.0
-_HTTP_BREAK = "SSE stream "  # the SDK puts its own error among the messages where a response breaks off
+_HTTP_BREAK = "SSE stream "  # so the SDK's own error begins where a response breaks off
 _BREAKS = (httpx2.TransportError, ConnectionError, SandboxError, anyio.ClosedResourceError)
 _FAILURES = (*_BREAKS, MCPError, OAuthFlowError, OSError, httpx2.HTTPError, RuntimeError, ValueError)
 
@@ -359,7 +360,7 @@ async def _over_pipes(
                             await to_client.send(message)
                 if len(buffer) > _MAX_LINE_BYTES:
                     _log.warning("an MCP server sent a line without end")
-                    await to_client.send(_failed_answer(asked, f"it is longer than {_MAX_LINE_BYTES:,} bytes"))
+                    await to_client.send(_failed_answer(asked, f"it has over {_MAX_LINE_BYTES:,} bytes"))
                     break
         hooks.on_gone()
 
@@ -407,12 +408,12 @@ def _message(line: bytes, redactor: Redactor) -> SessionMessage | None:
 
 
 def _failed_answer(asked: types.RequestId, why: str) -> SessionMessage:
-    error = types.ErrorData(code=types.PARSE_ERROR, message=f"the server's answer cannot be read: {why}")
+    error = types.ErrorData(code=types.PARSE_ERROR, message=f"the answer cannot be read: {why}")
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=asked, error=error))
 
 
 def _as_repaired(text: str) -> bytes:
-    """Return a JSON text with its control characters escaped, without halves of surrogate pairs, and with its version."""
+    """Return a JSON text with its version and escaped control characters, without halves of pairs."""
     found = json.loads(text, strict=False)
     if isinstance(found, dict) and found.keys() & {"result", "error"}:
         found = {"jsonrpc": "2.0", **found}
@@ -426,7 +427,7 @@ async def _with_sound_messages(transport: Any) -> AsyncIterator[Any]:  # Any: th
 
 
 class _SoundMessages:
-    """The messages of a server; of lists of tools and results only what is used here, so that an odd part costs no other.
+    """The messages of a server, mended: an odd tool or part of a result costs no other.
 
     An error of the server never has the code by which the SDK says that the connection is closed.
     """
@@ -455,25 +456,25 @@ class _SoundMessages:
             error.code = CONNECTION_CLOSED if error.message.startswith(_HTTP_BREAK) else types.INTERNAL_ERROR
         if isinstance(answer, dict) and isinstance(tools := answer.get("tools"), list):
             answer["tools"] = [_sound(tool) for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
-        elif isinstance(answer, dict) and (not answer or answer.keys() & {"content", "structuredContent", "isError"}):
+        elif isinstance(answer, dict) and (not answer or _RESULT_KEYS & answer.keys()):
             message.result = _sound_result(answer)
         return found
 
 
 def _sound_result(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a call as the protocol has it; what of it is something else is told in words."""
+    """Return the result of a call as the protocol has it; other parts are told in words."""
     found = {key: value for key, value in answer.items() if value is not None}
     parts, structured = found.get("content", []), found.get("structuredContent", {})
-    found["content"] = [_sound_part(part) for part in (parts if isinstance(parts, list) else [parts])]
-    return found if isinstance(structured, dict) else {**found, "structuredContent": {"result": structured}}
+    found["content"] = [*map(_sound_part, parts if isinstance(parts, list) else [parts])]
+    return found if isinstance(structured, dict) else found | {"structuredContent": {"result": structured}}
 
 
 def _sound_part(part: object) -> object:
     given = part if isinstance(part, dict) else {"text": part}
     with contextlib.suppress(ValidationError):
         return {**given, "type": _PART.validate_python(given, by_name=False).type}
-    text = given.get("text")
-    return {"type": "text", "text": f"[a part of type {given.get('type')}]" if text is None else str(text)}
+    text = f"[a part of type {given.get('type')}]" if given.get("text") is None else str(given["text"])
+    return {"type": "text", "text": text}
 
 
 def _sound(tool: dict[str, Any]) -> dict[str, Any]:

@@ -230,11 +230,6 @@ class RunningServer:
         """Return its entry as it runs."""
         return self.memory.entry
 
-    @property
-    def is_known(self) -> bool:
-        """Tell whether its tools are known: from now, or from the last time that it ran."""
-        return bool(self.memory.known.tools_digest)
-
     def begin(self) -> None:
         """Start it, unless it runs."""
         if self._task is None or self._task.done():
@@ -305,14 +300,14 @@ class RunningServer:
             self._renew()
             self._run(self._log_in())
 
-    async def close(self, state: ServerState = ServerState.ENDED) -> None:
+    async def close(self) -> None:
         """End it with everything that it started."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.wait({task})  # how it ended is said by `_note_end`; a cancel of this passes on
         self._failures, self._not_before_s = 0, 0.0
-        self._set(state)
+        self._set(ServerState.ENDED)
 
     def _run(self, life: Coroutine[object, object, None]) -> None:
         self._task = asyncio.create_task(life, name=f"mcp {self.entry.name}")

@@ -57,7 +57,7 @@ def advice(entry: ServerEntry, said: str, place: str = "") -> str:
     fetches, is_missing = program in FETCHERS, re.search("no such file|not found", low)
     if not any(sign in low for sign in _NO_NETWORK) and (is_missing or not fetches):
         return ""
-    has = f"It may reach only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
+    has = f"It reaches only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
     why = f", and {program} fetches packages when it starts" if fetches else ""
     return f"{has}{why}: {give}{', or install the package' if fetches else ''}."
 

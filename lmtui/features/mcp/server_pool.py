@@ -90,7 +90,8 @@ class McpRoom:
 
     def is_unknown(self) -> bool:
         """Tell whether a server starts whose tools are not known from an earlier time."""
-        return any(server.state is ServerState.STARTING and not server.is_known for server in self._servers.values())
+        starting = [server for server in self._servers.values() if server.state is ServerState.STARTING]
+        return not all(server.memory.known.tools_digest for server in starting)
 
     def _tools_of(self, server: RunningServer) -> tuple[McpTool, ...]:
         """Return a server's tools as told."""
@@ -194,7 +195,7 @@ class McpRoom:
 
     def tools(self) -> tuple[McpTool, ...]:
         """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
-        return tuple(tool for server in self._servers.values() if server.state.is_open for tool in self._tools_of(server))
+        return tuple(tool for server in self._open() for tool in self._tools_of(server))
 
     def details(self, tool: McpTool) -> tuple[Mapping[str, object], str]:
         """Return a tool's schema as its server gave it, and what is around the server."""
@@ -207,10 +208,10 @@ class McpRoom:
 
     def prompts(self) -> tuple[McpPrompt, ...]:
         """Return the prompts of all servers, as far as they are known."""
-        return tuple(prompt for server in tuple(self._servers.values()) if server.state.is_open for prompt in server.prompts)
+        return tuple(prompt for server in self._open() for prompt in server.prompts)
 
     def resources(self) -> tuple[Resource, ...]:
-        return tuple(each for server in self._servers.values() if server.state.is_open for each in server.resources)
+        return tuple(each for server in self._open() for each in server.resources)
 
     def reader(self, key: str) -> McpTool | None:
         """Return the tool that reads resources of a server, by what means that in names."""
@@ -245,6 +246,9 @@ class McpRoom:
         await server.settle()
         return ToolResult(listing(server.resources), pluralize(len(server.resources), "resource"))
 
+    def _open(self) -> list[RunningServer]:
+        return [server for server in tuple(self._servers.values()) if server.state.is_open]
+
     def _open_server(self, name: str) -> RunningServer:
         server = self._servers.get(name)
         if server is None or not server.state.is_open:
@@ -263,8 +267,7 @@ class McpRoom:
 
     async def _load(self) -> None:
         self._files, memories = await asyncio.to_thread(self._read)
-        for entry in self._files.entries:
-            self._servers[entry.name] = RunningServer(memories[entry.name], self._around)
+        self._servers |= {name: RunningServer(memory, self._around) for name, memory in memories.items()}
         for server in self._servers.values():
             self._begin(server)
         self._changed()
@@ -276,8 +279,7 @@ class McpRoom:
         return files, {entry.name: Memory(self._workspace, entry) for entry in files.entries}
 
     def _begin(self, server: RunningServer) -> None:
-        state = resting_state(server.entry, server.memory.known)
-        if state is None:
+        if (state := resting_state(server.entry, server.memory.known)) is None:
             server.begin()
         else:
             server.rest(state)

@@ -145,7 +145,7 @@ def _slim(value: Mapping[str, Any], depth: int, refs: Collection[str]) -> dict[s
 
 
 def _part(part: object, depth: int, refs: Collection[str]) -> dict[str, object]:
-    """Return a part as model servers take it: not as a boolean, and for older ones not without a type."""
+    """Return a part as model servers take it: none that is a boolean or has no type."""
     found = _slim(part, depth + 1, refs) if isinstance(part, dict) else {}
     return found if _SHAPES & found.keys() else {**found, "anyOf": _ANY}
 

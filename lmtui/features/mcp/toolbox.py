@@ -16,7 +16,7 @@ from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.features.call_arguments import BroughtCall, fitted, read_arguments
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import argument_hint, server_key, typed_arguments
-from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool, state_words
+from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool
 
 SEARCH = "mcp_search"
 _MOST_FOUND = 5
@@ -194,8 +194,8 @@ class McpTools:
             if exact is not None or len(found) == 1:
                 return exact or found[0]
         closed = next((server for server in self._room.servers() if name.startswith(f"{MCP}{server_key(server.name)}__")), None)
-        if closed is not None and (not closed.state.is_open or (closed.problem and not closed.tools)):
-            why = f"server {closed.name}: {state_words(closed)}"
+        if closed and (not closed.state.is_open or (closed.problem and not closed.tools)):
+            why = f"server {closed.name}: {', '.join(filter(None, (closed.state, closed.problem)))}"
             raise ToolError(f"{name[:64]} cannot be called now; {why}", "The user can look: /mcp.")
         raise ToolError(f"no tool {name[:64]!r}. Find one with {SEARCH}, by words for what it should do.")
 

@@ -32,7 +32,7 @@ class ServerState(StrEnum):
     @property
     def is_open(self) -> bool:
         """Tell whether the tools of such a server may be called."""
-        return self in (ServerState.STARTING, ServerState.READY, ServerState.ENDED, ServerState.FAILED)
+        return self not in (ServerState.CHANGED, ServerState.OFF, ServerState.WAITING, ServerState.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _NUMBERED_NAME = re.compile(r":\d+$")
 
 
 class ToolNames:
-    """Finds tools: exact names first, own ones before aliases; case, `-`, `_` and prefixes as `functions.` do not matter."""
+    """Finds tools: exact and own names first; case, `-`, `_` and prefixes as `functions.` do not matter."""
 
     def __init__(self, specs: Iterable[ToolSpec]) -> None:
         specs = tuple(specs)
