@@ -466,15 +466,16 @@ def _sound_result(answer: dict[str, Any]) -> dict[str, Any]:
     found = {key: value for key, value in answer.items() if value is not None}
     parts, structured = found.get("content", []), found.get("structuredContent", {})
     found["content"] = [*map(_sound_part, parts if isinstance(parts, list) else [parts])]
-    return found if isinstance(structured, dict) else found | {"structuredContent": {"result": structured}}
+    is_fit = isinstance(structured, dict)
+    return found if is_fit else found | {"structuredContent": {"result": structured}}
 
 
 def _sound_part(part: object) -> object:
     given = part if isinstance(part, dict) else {"text": part}
     with contextlib.suppress(ValidationError):
         return {**given, "type": _PART.validate_python(given, by_name=False).type}
-    text = f"[a part of type {given.get('type')}]" if given.get("text") is None else str(given["text"])
-    return {"type": "text", "text": text}
+    unknown, text = f"[a part of type {given.get('type')}]", given.get("text")
+    return {"type": "text", "text": unknown if text is None else str(text)}
 
 
 def _sound(tool: dict[str, Any]) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def _all_known() -> list[tuple[Path, Known]]:
 _LAST_CHARS, _TAIL_CHARS = 200, 4_000
 _HEAD = "--- "
 # Lines that say what we did with it, and where npm keeps its own log.
-_SAYS_NOTHING = re.compile(rf"{_HEAD}|lmtui: it ended|npm (?:notice|(?:error|ERR!) +(?:A complete log|/))")
+_NO_NEWS = re.compile(rf"{_HEAD}|lmtui: it ended|npm (notice|(error|ERR!) +(A complete log|/))")
 
 
 class ServerLog:
@@ -181,7 +181,7 @@ class ServerLog:
     def add(self, data: bytes) -> None:
         """Put more behind it; what cannot be written is dropped."""
         text = sanitize(self.redactor.text(data.decode("utf-8", "replace")))
-        own = [line.strip() for line in text.splitlines() if line.strip() and not _SAYS_NOTHING.match(line)]
+        own = [each for line in text.splitlines() if (each := line.strip()) and not _NO_NEWS.match(line)]
         self.last = own[-1][:_LAST_CHARS] if own else self.last
         self.tail = "\n".join((self.tail, *own))[-_TAIL_CHARS:]
         try:

@@ -40,7 +40,7 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array",
 _TOLD_RULES = ("format", "pattern")  # grammars of servers take few of these: the model is told, the MCP server checks
 _MAPS = frozenset({"properties", "$defs", "definitions"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_SHAPES = _KEPT_WORDS.keys() - {"required", "additionalProperties", "default", "$defs", "definitions"}
+_SHAPES = _KEPT_WORDS.keys() - {"required", "additionalProperties", "default", *_MAPS} | {"properties"}
 _ANY = [{"type": name} for name in sorted(_TYPES - {"integer"})]
 
 
@@ -190,8 +190,9 @@ def told_prompts(server: str, prompts: Iterable[RawPrompt]) -> tuple[McpPrompt, 
     found: list[McpPrompt] = []
     taken: set[str] = set()
     for prompt in sorted(prompts, key=lambda prompt: prompt.name)[:MAX_PROMPTS]:
-        arguments = tuple(each for each in prompt.arguments[:_MAX_ARGUMENTS] if _can_be_told(each[0], _ARGUMENT))
-        if any(is_required for name, is_required in prompt.arguments if (name, is_required) not in arguments):
+        first = prompt.arguments[:_MAX_ARGUMENTS]
+        arguments = tuple(each for each in first if _can_be_told(each[0], _ARGUMENT))
+        if any(is_needed for _, is_needed in {*prompt.arguments} - {*arguments}):
             continue
         name = told_name(server, prompt.name, taken)
         taken.add(name)
