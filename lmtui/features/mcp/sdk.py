@@ -427,7 +427,7 @@ async def _with_sound_messages(transport: Any) -> AsyncIterator[Any]:  # Any: th
 
 
 class _SoundMessages:
-    """The messages of a server, mended: an odd tool or part of a result costs no other.
+    """The messages of a server; an odd tool or part of a result costs no other.
 
     An error of the server never has the code by which the SDK says that the connection is closed.
     """
