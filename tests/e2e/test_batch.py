@@ -36,7 +36,6 @@ def results(program: Program) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-@pytest.mark.quick
 async def test_each_task_leaves_a_result_and_a_diff_and_the_folder_as_it_was(program: Program, serve: Serve) -> None:
     servers = [await serve(*(scenario(number, rate=100.0) for number in range(1, 5))) for _ in range(2)]
     found = await program.run(*base(*(server.url for server in servers)), tasks(program, 4, "{broken"))

@@ -34,7 +34,6 @@ def edit(old: str, new: str) -> ScriptedTurn:
     return edit_of("calc.py", old, new)
 
 
-@pytest.mark.quick
 async def test_a_run_that_breaks_a_test_is_told_and_ends_green_once_it_is_repaired(project: Program, serve: Serve) -> None:
     server = await serve(edit("a + b", "a - b"), edit("a - b", "b + a"), ScriptedTurn("All is done."))
     result = await project.run("run", "--url", server.url, *FLAGS, "swap the arguments")
