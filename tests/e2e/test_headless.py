@@ -181,7 +181,7 @@ async def test_sessions_are_listed_shown_exported_and_resumed(program: Program, 
     assert (await program.run("sessions", "--search", "second ANSWER", "--json")).json != []
     assert (await program.run("sessions", "--search", "zebra", "--json")).json == []
     markdown = (await program.run("export", first["session"])).out
-    assert "# make <i>a</i> file" in markdown
+    assert r"# make \<i>a\</i> file" in markdown
     page = (await program.run("export", first["session"], "--format", "html")).out
     assert "&lt;i&gt;a&lt;/i&gt;" in page
     assert "<b>&</b>" not in page
