@@ -24,15 +24,16 @@ from typing import Protocol
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
-from lmtui.paths import HOME_INSIDE, STORE_INSIDE, state_dir
+from lmtui.paths import HOME_INSIDE, PROXY_INSIDE, STORE_INSIDE, state_dir
 from lmtui.plain_files import path_outside
-from lmtui.sandbox.guest import confinement
+from lmtui.sandbox.guest import confinement, forward
 from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.guest.settings import Settings
-from lmtui.sandbox.host_paths import new_folder, remove_locked, store_folder
+from lmtui.sandbox.host_paths import make_for_owner, new_folder, remove_locked, store_folder
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
+from lmtui.sandbox.proxy import SOCKET_NAME
 from lmtui.sandbox.repository import Repository
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 from lmtui.sandbox.toolchains import AddedFolder, programs
@@ -41,9 +42,7 @@ _MOUNT = Path("/sys/fs/cgroup")
 _OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each of some commands at once
 _OWN_MEMORY_MB = 512  # the supervisor's, and that of pages that nobody counts
 _JOIN_S = 30.0  # within it the process that a group is made for joins it
-_LOOK_EVERY_S = 5.0  # for groups that nobody uses any more
 _made: dict[Path, float] = {}
-_looked: dict[Path, float] = {}
 _JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit 125; done; shift; exec "$@"'
 
 
@@ -108,9 +107,6 @@ def _make(base: Path, limits: dict[str, str]) -> Path | None:
 def _remove_unused(base: Path) -> None:
     """Remove groups of processes that are gone, and our own whose instance has ended; one in use cannot be removed."""
     now_s = time.monotonic()
-    if now_s - _looked.get(base, -_LOOK_EVERY_S) < _LOOK_EVERY_S:
-        return
-    _looked[base] = now_s
     others = (each for each in base.glob("lmtui-*-*") if each not in _made)
     gone = [each for each in others if not Path("/proc", each.name.split("-")[1]).exists()]
     old = [each for each, made_s in _made.items() if each.parent == base and now_s - made_s > _JOIN_S]
@@ -230,13 +226,33 @@ def environment_inside(
     }
 
 
-def settings_of(kind: InstanceKind, options: Options, root: str, tools: ProjectTools, system: Sequence[str]) -> Settings:
-    """Return what a confined instance may do, of whichever kind it is; the environment is the backend's own.
+def settings_of(
+    kind: InstanceKind,
+    options: Options,
+    root: str,
+    tools: ProjectTools,
+    own: Sequence[str],
+    *,
+    variables: Mapping[str, str] | None = None,
+    path: Sequence[str] = (),
+    has_proxy: bool = False,
+) -> Settings:
+    """Return what a confined instance may do, of whichever kind it is.
 
     Commands find the project's own programs first; where they run without a question, because they only read, what has the name
     of a program of the system is that program.  Nothing is on PATH where an instance runs none.
+
+    Args:
+        kind: what the instance is for.
+        options: what its backend is made with.
+        root: where it has the workspace.
+        tools: what it shows.
+        own: the folders of the programs that the supervisor starts itself.
+        variables: what programs get next to the usual environment.
+        path: the folders of the system's programs for commands, where these are others.
+        has_proxy: whether its way out is a proxy.
     """
-    shown, project = [*programs(options.toolchains), *tools.path], project_path(root)
+    shown, project, system = [*programs(options.toolchains), *tools.path], project_path(root), path or own
     path = [*shown, *system, *project] if kind is InstanceKind.READ else [*project, *shown, *system]
     return Settings(
         root=root,
@@ -254,6 +270,13 @@ def settings_of(kind: InstanceKind, options: Options, root: str, tools: ProjectT
         max_file_mb=options.limits.file_mb,
         folders=tools.added(kind),
         writable=tools.added(kind, is_writable=True),
+        proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
+        environment=environment_inside(
+            own,
+            dict(variables or {}) | (forward.environment() if has_proxy else {}),
+            tools.repository,
+            has_network=has_proxy or options.own_network != "none",
+        ),
     )
 
 
@@ -336,10 +359,13 @@ class ProcessBackend:
         """Do nothing: an instance ends with its link."""
 
 
+ETC_FILES = (
+    "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ssl/certs", "/etc/ca-certificates",
+    "/etc/localtime", "/etc/mime.types",
+)  # fmt: skip
 _SYSTEM = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache",
-    "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/localtime",
-    "/etc/mime.types", "/etc/nsswitch.conf",
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", *ETC_FILES, "/etc/ssl/openssl.cnf",
+    "/etc/nsswitch.conf",
 )  # fmt: skip
 _FOR_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/services")
 _HINT = "Use Docker or bubblewrap; Landlock has to be in the kernel (5.19 or later) and switched on (lsm=…,landlock)."
@@ -380,20 +406,25 @@ class LandlockBackend:
         reads += [str(each.source) for each in self.tools.shown if each.is_shown_in(kind)]
         system = ("/usr/local/bin", "/usr/bin", "/bin")
         owner = self._workspace.stat()
-        folder = await asyncio.to_thread(self._make_folder, owner)
+        made = await asyncio.to_thread(new_folder, Path(tempfile.gettempdir()), discard, _FOLDER_PREFIX)
+        self._folders.append(made)
+        folder = str(make_for_owner(made, self._workspace))
         store = str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else ""
-        repository = self.tools.repository
+        tools, repository = self.tools, self.tools.repository
         if os.geteuid() == 0 and owner.st_uid != 0:  # who owns the workspace may not read root's settings
             repository = replace(repository, config=str(GUEST / "gitconfig"))
+            tools = replace(tools, repository=repository)
         git = {"GIT_CONFIG_GLOBAL": repository.config or str(GUEST / "gitconfig"), "GIT_CONFIG_NOSYSTEM": "1"}
-        own = self.tools.without_copies | dict(self.tools.variables) | git | {"TMPDIR": folder, "HOME": f"{folder}/home"}
+        own = git | {"TMPDIR": folder, "HOME": f"{folder}/home"}
+        variables = tools.without_copies | dict(tools.variables) | own
         has_network = self.network != "none" and kind.has_network
         written = [] if kind.is_read_only else [str(self._workspace)]
         written += [str(repository.common)] if repository.common and kind.writes_git else []
         single = [str(each.source.parent) for each in self.tools.shown if each.target.startswith("/opt/lmtui/bin/")]
-        settings = settings_of(kind, self._options, str(self._workspace), self.tools, (*system, *single)).with_values(
+        settings = settings_of(
+            kind, self._options, str(self._workspace), tools, system, variables=variables, path=(*system, *single)
+        ).with_values(
             store=store,
-            git_config=repository.config,
             limits_processes=True,
             is_landlocked=True,
             landlock_reads=[*reads, str(self._workspace), *(_FOR_NETWORK if has_network else ())],
@@ -401,7 +432,6 @@ class LandlockBackend:
             has_network=has_network,
             owner=owner.st_uid,
             group=owner.st_gid,
-            environment=environment_inside(system, own, repository, has_network=self.network != "none"),
         )
         arguments = supervisor_command(str(python), str(GUEST.parent), settings)
         return await spawn(in_control_group(arguments, self._options.limits), {"PATH": os.defpath})
@@ -411,14 +441,6 @@ class LandlockBackend:
         for folder in self._folders:
             await asyncio.to_thread(remove_locked, folder, discard)
         self._folders.clear()
-
-    def _make_folder(self, owner: os.stat_result) -> str:
-        """Make a temporary folder that only the workspace's owner can enter; those of dead processes go."""
-        folder = new_folder(Path(tempfile.gettempdir()), discard, _FOLDER_PREFIX)
-        self._folders.append(folder)
-        if os.geteuid() == 0:
-            os.chown(folder, owner.st_uid, owner.st_gid)
-        return str(folder)
 
 
 def refusal(version: int) -> SandboxUnavailable | None:

@@ -17,10 +17,10 @@ from lmtui.core.errors import SandboxUnavailable
 from lmtui.paths import HOME_INSIDE, MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import (
+    ETC_FILES,
     FOLDER_INSIDE,
     GUEST,
     Options,
-    environment_inside,
     guest_folder,
     in_control_group,
     isolation_of,
@@ -28,27 +28,17 @@ from lmtui.sandbox.backend import (
     supervisor_command,
     this_python,
 )
-from lmtui.sandbox.guest import effects, forward
+from lmtui.sandbox.guest import effects
 from lmtui.sandbox.host_paths import scratch_parents, store_folder
 from lmtui.sandbox.mount_layout import SandboxLayout, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS, Shown
-from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
+from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 
 _COPYING = ("--overlay-src", str(GUEST), "--tmp-overlay", "/mnt")  # no mounts are below it, as may be below /usr
 _OUTER = ("--unshare-user", "--unshare-net", "--die-with-parent", "--dev-bind", "/", "/")
 _ONLY_IN = '[ "$(readlink /proc/self/ns/net)" = "$0" ] && exec "$@"'  # the process may be another by now
 _SHM_BYTES = 64 << 20
-_ETC_FILES = (
-    "alternatives",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "ssl/certs",
-    "ca-certificates",
-    "localtime",
-    "mime.types",
-)
 _MASKED = ("/proc/sysrq-trigger", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats")
 _NAMESPACES_HINT = (
     "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu "
@@ -83,22 +73,16 @@ class BubblewrapBackend:
         program = await find_bubblewrap(self._workspace)
         if layout.overlay and not await can(program, *_COPYING):
             raise SandboxUnavailable("this kernel, or this bubblewrap, makes no overlays", "Install bubblewrap 0.11 or later.")
-        has_proxy = self._proxy is not None and kind.has_network
-        shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
+        shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and kind.has_network else None
         python, bound = _python_inside()
         copies = any(each.is_cache for each in self.tools.shown) and await can(program, *_COPYING)
         uncopied = {} if copies else self.tools.without_copies
         variables = uncopied | dict(self.tools.variables) | dict(self._options.variables) if kind.is_masked else {}
-        settings = settings_of(kind, self._options, self._root, self.tools, _SYSTEM_PATH).with_values(
+        settings = settings_of(
+            kind, self._options, self._root, self.tools, _SYSTEM_PATH, variables=variables, has_proxy=bool(shared)
+        ).with_values(
             scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # the instance's own: emptied after each command
             limits_processes=True,
-            proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
-            environment=environment_inside(
-                _SYSTEM_PATH,
-                variables | (forward.environment() if shared else {}),
-                self.tools.repository,
-                has_network=bool(shared) or self.network != "none",
-            ),
         )
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
         entry = await self._network_entry(program, kind, layout)
@@ -264,8 +248,8 @@ def _system() -> list[str]:
 
 
 def _etc(*, with_network: bool) -> list[str]:
-    names = (*_ETC_FILES, "resolv.conf") if with_network else _ETC_FILES
-    arguments = [part for name in names for part in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
+    files = (*ETC_FILES, "/etc/resolv.conf") if with_network else ETC_FILES
+    arguments = [part for file in files for part in ("--ro-bind-try", file, file)]
     for source in sorted((GUEST / "etc").iterdir()):
         arguments += _read_only(source, f"/etc/{source.name}")
     return arguments

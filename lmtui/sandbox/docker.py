@@ -13,6 +13,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,19 +23,18 @@ from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_i
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     Options,
-    environment_inside,
     guest_folder,
     isolation_of,
     settings_of,
     supervisor_command,
 )
-from lmtui.sandbox.guest import effects, forward
+from lmtui.sandbox.guest import effects
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
 from lmtui.sandbox.images import DEFAULT_IMAGE, built_from, connect, find_socket, image_name, labels, reap_dead
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS
-from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
-from lmtui.sandbox.supervisor_client import InstanceKind, Link
+from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.supervisor_client import InstanceKind, Link, undone_if_cancelled
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -78,17 +78,11 @@ class ContainerLink(Link):
                     if not piece:
                         return
                     left -= len(piece)
-                    self._take(header[0], piece)
+                    (self.reader.feed_data if header[0] == _STDOUT else self._note)(piece)
         except (asyncio.IncompleteReadError, OSError):
             pass  # the container is gone: the end of the stream says so
         finally:
             self.reader.feed_eof()
-
-    def _take(self, kind: int, piece: bytes) -> None:
-        if kind == _STDOUT:
-            self.reader.feed_data(piece)
-        else:
-            self._note(piece)
 
 
 _NAMES = Path(__file__).parent / "syscalls.txt"
@@ -107,10 +101,8 @@ def profile() -> str:
         *(_allow("socket", 0, family) for family in _FAMILIES),
         *(_allow("personality", 0, value) for value in _PERSONALITIES),
     ]
-    architectures = [
-        {"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []},
-        {"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []},
-    ]
+    names = ("SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64")
+    architectures = [{"architecture": name, "subArchitectures": []} for name in names]
     return json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "archMap": architectures, "syscalls": rules})
 
 
@@ -120,6 +112,7 @@ def _allow(name: str, index: int, value: int, operation: str = "SCMP_CMP_EQ") ->
 
 
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SYSTEM_PATH = (*_PATH_INSIDE.split(":"), "/opt/lmtui/bin")
 _OWN_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 _CPU_SHARES = 512  # half of what other programs get where all want the processor
 _OWN_PROCESSES = 16  # the supervisor, and a keeper for each of some commands at once
@@ -153,19 +146,19 @@ class DockerBackend:
         socket_path = await asyncio.to_thread(self._find_socket)
         if self._proxy is not None:
             self._proxy_folder = await self._proxy.start(self._workspace.stat())
-        container_id = await self._created(socket_path, kind, layout)
 
-        async def remove() -> None:
+        async def remove(container_id: str) -> None:
             await asyncio.to_thread(self.remove, container_id)
 
+        container_id = await undone_if_cancelled(asyncio.to_thread(self._create, socket_path, kind, layout), remove)
         try:
             streams = await asyncio.open_unix_connection(
                 sock=await asyncio.to_thread(self._attached, container_id), limit=_BUFFER_BYTES
             )
         except BaseException:
-            await remove()
+            await remove(container_id)
             raise
-        link = ContainerLink(*streams, remove)
+        link = ContainerLink(*streams, partial(remove, container_id))
         try:
             await asyncio.to_thread(self._start, container_id, layout.network or self._network_mode(kind))
         except BaseException:
@@ -173,16 +166,6 @@ class DockerBackend:
             raise
         link.network = lambda: f"container:{container_id}"
         return link
-
-    async def _created(self, socket_path: str, kind: InstanceKind, layout: SandboxLayout) -> str:
-        """Create a container; when this is cancelled meanwhile, wait for the thread and remove what it made."""
-        creating = asyncio.ensure_future(asyncio.to_thread(self._create, socket_path, kind, layout))
-        try:
-            return await asyncio.shield(creating)
-        except asyncio.CancelledError:
-            with contextlib.suppress(SandboxUnavailable):
-                await asyncio.to_thread(self.remove, await creating)
-            raise
 
     async def close(self) -> None:
         """Close the connection to the engine."""
@@ -257,22 +240,23 @@ class DockerBackend:
     def _arguments(
         self, engine: DockerClient, kind: InstanceKind, layout: SandboxLayout
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
-        has_proxy = self._proxy_folder is not None and kind.has_network
         image_path = self._image_variables.get("PATH", "").split(":")
-        system = [*_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
-        programs = dict.fromkeys([*(part for part in image_path if part.startswith("/")), *system])
+        programs = dict.fromkeys([*(part for part in image_path if part.startswith("/")), *_SYSTEM_PATH])
         of_image = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
         given = of_image | self.tools.without_copies | dict(self.tools.variables) | dict(self._options.variables)
         variables = given if kind.is_masked else {}
-        settings = settings_of(kind, self._options, self._root, self.tools, list(programs)).with_values(
+        has_proxy = self._proxy_folder is not None and kind.has_network
+        settings = settings_of(
+            kind,
+            self._options,
+            self._root,
+            self.tools,
+            _SYSTEM_PATH,
+            variables=variables,
+            path=list(programs),
+            has_proxy=has_proxy,
+        ).with_values(
             scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # the instance's own: emptied after each command
-            proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
-            environment=environment_inside(
-                system,
-                variables | (forward.environment() if has_proxy else {}),
-                self.tools.repository,
-                has_network=has_proxy or self.network != "none",
-            ),
         )
         return {
             "image": self._image_of(kind),
@@ -333,7 +317,21 @@ class DockerBackend:
         return profile()
 
     def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
-        return differences(host_config, network_mode, self._memory_mb(), self._limits.processes + _OWN_PROCESSES)
+        """Return what of the isolation the engine did not take over, or an empty text."""
+        expected = {
+            "ReadonlyRootfs": True,
+            "Privileged": False,
+            "NetworkMode": network_mode,
+            "PidsLimit": self._limits.processes + _OWN_PROCESSES,
+            "Memory": self._memory_mb() << 20,
+            "CapDrop": ["ALL"],
+            "AutoRemove": True,
+        }
+        wrong = [f"{name} is {host_config.get(name)!r}" for name, value in expected.items() if host_config.get(name) != value]
+        options = host_config.get("SecurityOpt") or []
+        for option in ("no-new-privileges", "seccomp="):
+            wrong += [] if any(str(present).startswith(option) for present in options) else [f"{option.rstrip('=')} is missing"]
+        return ", ".join(wrong)
 
     def _find_socket(self) -> str:
         return find_socket()
@@ -398,26 +396,6 @@ class DockerBackend:
             return f"{owner.st_uid}:{owner.st_gid}"
         group = owner.st_gid if owner.st_gid in os.getgroups() else os.getegid()  # a folder that a group shares
         return f"{user}:{group}"
-
-
-def differences(
-    host_config: dict[str, Any], network_mode: str, memory_mb: int, processes: int
-) -> str:  # Any: the engine's JSON
-    """Return what of the isolation the engine did not take over, or an empty text."""
-    expected = {
-        "ReadonlyRootfs": True,
-        "Privileged": False,
-        "NetworkMode": network_mode,
-        "PidsLimit": processes,
-        "Memory": memory_mb << 20,
-        "CapDrop": ["ALL"],
-        "AutoRemove": True,
-    }
-    wrong = [f"{name} is {host_config.get(name)!r}" for name, value in expected.items() if host_config.get(name) != value]
-    options = host_config.get("SecurityOpt") or []
-    for option in ("no-new-privileges", "seccomp="):
-        wrong += [] if any(str(present).startswith(option) for present in options) else [f"{option.rstrip('=')} is missing"]
-    return ", ".join(wrong)
 
 
 _ROOT_SOCKET = "/run/podman/podman.sock"

@@ -8,7 +8,7 @@ import posixpath
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
@@ -47,14 +47,22 @@ def make_for_owner(folder: Path, workspace: Path) -> Path:
     Raises:
         SandboxUnavailable: it cannot be made.
     """
-    try:
+    with creating(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         owner = workspace.stat()
         if os.geteuid() == 0 and folder.stat().st_uid != owner.st_uid:
             os.chown(folder, owner.st_uid, owner.st_gid)
-    except OSError as error:
-        raise SandboxUnavailable(f"{folder} cannot be made: {error.strerror}") from error
     return folder
+
+
+@contextmanager
+def creating(path: Path) -> Iterator[None]:
+    """Say what could not be created where that fails in a `with` block."""
+    try:
+        yield
+    except OSError as error:
+        what, hint = f"could not create {path}: {error.strerror}", "Free disk space, or make sure that you can write there."
+        raise SandboxUnavailable(what, hint) from error
 
 
 _locks: dict[Path, int] = {}
@@ -155,10 +163,8 @@ def check_workspace(path: Path) -> Path:
     hint = "Choose a project folder with --workspace DIR."
     try:
         resolved = path.expanduser().resolve(strict=True)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise UsageError(f"the workspace {path} does not exist", hint) from error
-    except RuntimeError as error:
-        raise UsageError(f"the workspace {path} cannot be resolved: {error}", hint) from error
     if not resolved.is_dir():
         raise UsageError(f"the workspace {resolved} is not a folder", hint)
     home = Path.home().resolve()

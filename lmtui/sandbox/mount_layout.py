@@ -17,6 +17,7 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import WORKSPACE_FOLDER, state_dir, workspace_dir
 from lmtui.plain_files import is_plain_folder, own_folder
 from lmtui.sandbox import replies
+from lmtui.sandbox.host_paths import creating
 from lmtui.sandbox.supervisor_client import InstanceKind
 
 # lmtui's own folders that no command reads: what was set aside, and logs, which hold what was read by permission.
@@ -160,13 +161,9 @@ def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
     own = workspace_dir(workspace)
     owner = workspace.stat()
     for folder in (own, *(own / name for name in _OWN if is_mounted)):
-        try:
-            with own_folder(folder, makes=True) as opened:
-                if os.geteuid() == 0 and owner.st_uid != 0 and os.fstat(opened).st_uid == 0:
-                    os.fchown(opened, owner.st_uid, owner.st_gid)
-        except OSError as error:
-            what = f"could not create {folder}: {error.strerror}"
-            raise SandboxUnavailable(what, "Remove whatever is at that path, or free disk space.") from error
+        with creating(folder), own_folder(folder, makes=True) as opened:
+            if os.geteuid() == 0 and owner.st_uid != 0 and os.fstat(opened).st_uid == 0:
+                os.fchown(opened, owner.st_uid, owner.st_gid)
 
 
 def mask_sources() -> tuple[Path, Path, Path]:
@@ -177,7 +174,7 @@ def mask_sources() -> tuple[Path, Path, Path]:
     """
     base = state_dir() / "masks"
     file, folder, empty = base / "file", base / "folder", base / "empty"
-    with _made(base):
+    with creating(base):
         base.mkdir(parents=True, exist_ok=True, mode=0o711)
         file.touch(mode=0)
         folder.mkdir(exist_ok=True, mode=0)
@@ -192,17 +189,8 @@ def link_folder(root: str) -> Path:
         SandboxUnavailable: it cannot be made.
     """
     folder = state_dir() / "links" / hashlib.sha256(os.fsencode(root)).hexdigest()[:24]
-    with _made(folder):
+    with creating(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         with contextlib.suppress(FileExistsError):
             (folder / "workspace").symlink_to(root)
     return folder
-
-
-@contextlib.contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        what = f"could not create {folder}: {error.strerror}"
-        raise SandboxUnavailable(what, "Make lmtui's state folder writable, or free disk space.") from error

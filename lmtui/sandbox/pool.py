@@ -20,8 +20,8 @@ from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import Instance, InstanceKey, InstanceTable, SpareOverlay, open_whole
-from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
+from lmtui.sandbox.spare_overlay import Instance, InstanceKey, InstanceTable, SpareOverlay
+from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end, undone_if_cancelled
 from lmtui.sandbox.workspace_guard import (
     Findings,
     OutsideFolders,
@@ -74,16 +74,6 @@ class _Masks:
     is_cut: bool = False
 
 
-@dataclass(slots=True)
-class _Locks:
-    """What is done by one task at a time."""
-
-    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    guarding: asyncio.Lock = field(default_factory=asyncio.Lock)
-    freezing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    git_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class SandboxPool:
     """Supervisors by instance.  Each method may be called from several tasks of one event loop at once."""
 
@@ -108,7 +98,7 @@ class SandboxPool:
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
         self._networks: dict[object, str] = {}  # in which commands stay
         self._masks = _Masks()
-        self._locks = _Locks()
+        self._starting, self._guarding, self._freezing, self._git_turn = (asyncio.Lock() for _ in range(4))
         self.notice = ""  # what the user and the model should know
         self._proxy = proxy
 
@@ -130,7 +120,7 @@ class SandboxPool:
         Raises:
             SandboxError: no backend works here.
         """
-        async with self._locks.starting:
+        async with self._starting:
             return await self._start_first()
 
     async def status(self) -> SandboxStatus:
@@ -141,7 +131,7 @@ class SandboxPool:
             facts += (_HAS_DESCRIPTION,)
         status = replace(chosen.status, facts=facts)
         if chosen.backend.has_mounts:
-            async with self._locks.starting:
+            async with self._starting:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = not layout.is_cut
             # what nobody was asked about reaches no host, and an overlay is over the workspace alone
@@ -175,7 +165,7 @@ class SandboxPool:
             SandboxError: it cannot be started.
         """
         key = (kind, revealed)
-        async with self._locks.starting:
+        async with self._starting:
             await self._start_first()
             instance = self.instances.running.get(key)
             if instance is not None and not instance.client.is_alive:
@@ -204,7 +194,7 @@ class SandboxPool:
         Raises:
             SandboxError: it cannot be started.
         """
-        async with self._locks.guarding:
+        async with self._guarding:
             assert self._chosen is not None
             if self.instances.is_closed:
                 raise SandboxError("the sandbox is closed")
@@ -214,7 +204,7 @@ class SandboxPool:
 
     async def layout(self) -> SandboxLayout:
         """Return the layout with which to open a long-running program now."""
-        async with self._locks.starting:
+        async with self._starting:
             await self._start_first()
             return await self._layout(InstanceKind.SERVER)
 
@@ -274,7 +264,7 @@ class SandboxPool:
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
-        async with self._locks.freezing:
+        async with self._freezing:
             running = [each.client for (kind, _), each in self.instances.running.items() if kind.has_shell]
             serving = [client for client, _ in self._serving.values()]
             clients = [client for client in {*running, *self.instances.retired, *serving} if client.is_alive]
@@ -299,7 +289,7 @@ class SandboxPool:
     @contextlib.asynccontextmanager
     async def _guarded(self, findings: list[Findings]) -> AsyncIterator[None]:
         """Look what is left for programs outside during a `with` block."""
-        async with self._locks.git_turn if self.workspace_guard.keeps_git else contextlib.nullcontext():
+        async with self._git_turn if self.workspace_guard.keeps_git else contextlib.nullcontext():
             began = await self.workspace_guard.begin()
             try:
                 yield
@@ -329,7 +319,7 @@ class SandboxPool:
         async with contextlib.AsyncExitStack() as parts:
             if other is not None:
                 parts.push_async_callback(other.close)
-            async with self._locks.starting:
+            async with self._starting:
                 backend = other or (await self._start_first()).backend
                 layout = await self._layout(kind)
             layout = replace(layout, network="") if other is not None else layout
@@ -348,7 +338,7 @@ class SandboxPool:
         if opened is not None and not (has.covers(wanted, kind) and has.scratch == wanted.scratch and opened.tools == tools):
             await opened.client.close()
             opened = None
-        opened = opened or await open_whole(self._open_overlay(kind, wanted))
+        opened = opened or await self._open_overlay(kind, wanted)
         try:
             with self.serving(opened.client, opened.layout):
                 yield opened.client
@@ -361,7 +351,7 @@ class SandboxPool:
         Raises:
             SandboxUnavailable: overlays cannot be made here.
         """
-        async with self._locks.starting:
+        async with self._starting:
             await self._start_first()
             if not self._backend.has_mounts:
                 raise SandboxUnavailable(f"{self._backend.name} makes no overlays", "Use bubblewrap or Docker.")
@@ -376,16 +366,19 @@ class SandboxPool:
         return layout
 
     async def _open_overlay(self, kind: InstanceKind, layout: SandboxLayout) -> Instance:
+        async def opened() -> Instance:
+            try:
+                link = await self._backend.open(kind, layout)
+            except SandboxUnavailable as error:
+                self.instances.overlay_problem = str(error)
+                raise
+            return Instance(await greeted(link, kind, layout), layout, tools)
+
         tools = self._backend.tools
-        try:
-            link = await self._backend.open(kind, layout)
-        except SandboxUnavailable as error:
-            self.instances.overlay_problem = str(error)
-            raise
-        return Instance(await greeted(link, kind, layout), layout, tools)
+        return await undone_if_cancelled(opened(), lambda instance: instance.client.close())
 
     async def _open_spare(self, kind: InstanceKind, folder: Path) -> Instance:
-        return await open_whole(self._open_overlay(kind, await self.overlay_layout(kind, folder, shares_scratch=True)))
+        return await self._open_overlay(kind, await self.overlay_layout(kind, folder, shares_scratch=True))
 
     @contextlib.asynccontextmanager
     async def git_client(
@@ -396,7 +389,7 @@ class SandboxPool:
         Without mounts, what of `.git` git should not have changed is put back afterwards.
         """
         opened = contextlib.nullcontext(await self.client(kind)) if own is None else self._own_client(kind, own)
-        async with opened as client, self._locks.git_turn:
+        async with opened as client, self._git_turn:
             await self.workspace_guard.begin_git()
             try:
                 yield client
@@ -412,7 +405,7 @@ class SandboxPool:
         except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
             self.notice = str(error)
             return False
-        async with self._locks.starting:
+        async with self._starting:
             if tools == backend.tools:
                 return False
             backend.tools = tools
@@ -438,7 +431,7 @@ class SandboxPool:
     async def close(self) -> None:
         """End every supervisor."""
         await self.instances.spare.close()
-        async with self._locks.starting, self._locks.guarding:
+        async with self._starting, self._guarding:
             self.instances.is_closed = True
             await self.instances.close()
             if self._guard is not None:

@@ -25,14 +25,11 @@ class NetworkApprovals:
     """The gates of the commands under way."""
 
     def __init__(self) -> None:
-        self._open: list[HostApproval] = []
+        self._open: list[HostApproval | None] = []
 
     @contextlib.contextmanager
     def open(self, gate: HostApproval | None) -> Iterator[None]:
         """Let a command's gate be asked while it runs."""
-        if gate is None:
-            yield
-            return
         self._open.append(gate)
         try:
             yield
@@ -41,7 +38,7 @@ class NetworkApprovals:
 
     def current(self) -> HostApproval | None:
         """Return the gate to ask, None where no command runs."""
-        return self._open[-1] if self._open else None
+        return next((gate for gate in reversed(self._open) if gate is not None), None)
 
 
 _REQUEST = re.compile(rb"CONNECT ([!-~]{1,300}):443 HTTP/1\.[01]\r\n")
@@ -124,11 +121,8 @@ class Proxy:
         assert task is not None
         self._connections.add(task)
         try:
-            await self._serve(reader, writer)
-        except (OSError, asyncio.IncompleteReadError, TimeoutError):
-            pass  # one end went away: the other is closed below
-        except asyncio.CancelledError:
-            pass  # the proxy is closed; nobody waits for this task
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await self._serve(reader, writer)  # an end goes away, or the proxy is closed: nobody waits for this task
         finally:
             self._connections.discard(task)
             writer.close()

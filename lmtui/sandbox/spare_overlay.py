@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import kept_dir
 from lmtui.sandbox.guest.effects import discard
-from lmtui.sandbox.host_paths import lock_folder, make_for_owner, remove_locked
+from lmtui.sandbox.host_paths import creating, lock_folder, make_for_owner, remove_locked
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools
-from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
+from lmtui.sandbox.supervisor_client import Client, InstanceKind
 
 _IDLE_S = 60.0
 _KINDS = (InstanceKind.MAIN, InstanceKind.CHECKPOINT)
@@ -35,21 +35,6 @@ class Instance:
 
 
 Open = Callable[[InstanceKind, Path], Awaitable[Instance]]
-
-
-async def open_whole(work: Coroutine[Any, Any, Instance]) -> Instance:  # Any: what a coroutine yields
-    """Open a supervisor to the end; a cancel meanwhile is raised once that is closed again, as its process is there already."""
-    opening = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        await to_the_end(_closed(opening))
-        raise
-
-
-async def _closed(opening: asyncio.Future[Instance]) -> None:
-    with contextlib.suppress(SandboxError):
-        await (await opening).client.close()
 
 
 class SpareOverlay:
@@ -132,10 +117,8 @@ def new_locked_folder(workspace: Path) -> Path:
         SandboxUnavailable: it cannot be made.
     """
     folder = make_for_owner(kept_dir("overlays", workspace), workspace) / secrets.token_hex(8)
-    try:
+    with creating(folder):
         lock_folder(folder)
-    except OSError as error:
-        raise SandboxUnavailable(f"{folder} cannot be made: {error.strerror}") from error
     return make_for_owner(folder, workspace)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -198,6 +198,21 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutin
             task.exception()  # seen; the cancel is what the caller asked for
         raise cancelled
     return task.result()
+
+
+async def undone_if_cancelled(work: Coroutine[Any, Any, T], undo: Callable[[T], Awaitable[None]]) -> T:  # Any: see above
+    """Do the work and return what it made; a cancel meanwhile is raised once it is done and undone again."""
+
+    async def undone() -> None:
+        with contextlib.suppress(SandboxError):
+            await undo(await doing)
+
+    doing = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await to_the_end(undone())
+        raise
 
 
 _READ_BYTES = 262_144

@@ -50,7 +50,6 @@ def test_groups_of_instances_that_ended_are_removed_while_lmtui_runs(monkeypatch
     second = [Path(each) for each in in_control_group(["x"], LIMITS)[4].split()]
     assert all(each.exists() for each in first)  # what joins it may be about to
     monkeypatch.setattr(backend, "_JOIN_S", 0.0)
-    monkeypatch.setattr(backend, "_LOOK_EVERY_S", 0.0)
     third = [Path(each) for each in in_control_group(["x"], LIMITS)[4].split()]
     assert not any(each.exists() for each in (*first, *second))
     for each in third:
