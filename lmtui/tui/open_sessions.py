@@ -6,13 +6,13 @@ Each is driven in a Textual worker whose group is its id, and each working agent
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import Field, TypeAdapter
 from textual.app import App
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
@@ -33,9 +33,12 @@ _MOST_BYTES = 65_536
 class SavedSessions:
     """The ids of the open sessions, the one on screen, and those that are marked."""
 
-    ids: tuple[str, ...] = ()
+    ids: Annotated[tuple[str, ...], Field(alias="open")] = ()
     active: str = ""
     marks: frozenset[str] = field(default_factory=frozenset)
+
+
+_SAVED = TypeAdapter(SavedSessions)
 
 
 class OpenStore:
@@ -48,17 +51,10 @@ class OpenStore:
         """Return what was kept; a file that cannot be read is as if there were none."""
         try:
             with self._path.open("rb") as file:
-                value = json.loads(file.read(_MOST_BYTES))
+                found = _SAVED.validate_json(file.read(_MOST_BYTES))
         except (OSError, ValueError):
             return SavedSessions()
-        if not isinstance(value, dict):
-            return SavedSessions()
-        active = value.get("active")
-        return SavedSessions(
-            tuple(_texts(value.get("open")))[:MOST_OPEN],
-            active if isinstance(active, str) else "",
-            frozenset(_texts(value.get("marks"))),
-        )
+        return replace(found, ids=found.ids[:MOST_OPEN])
 
     def write(self, opened: SavedSessions) -> None:
         """Keep it, in one step: the session on screen and the newest of the others.
@@ -68,13 +64,10 @@ class OpenStore:
         """
         ids = [each for each in opened.ids if each != opened.active][-(MOST_OPEN - 1) :]
         ids += [opened.active] if opened.active else []
-        value = {"open": sorted(ids), "active": opened.active, "marks": sorted(opened.marks)[-MOST_MARKS:]}
+        marks = frozenset(sorted(opened.marks)[-MOST_MARKS:])
+        kept = SavedSessions(tuple(sorted(ids)), opened.active, marks)
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(self._path, json.dumps(value))
-
-
-def _texts(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+        write_private(self._path, _SAVED.dump_json(kept, by_alias=True).decode())
 
 
 class OpenSessions:

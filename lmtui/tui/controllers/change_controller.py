@@ -17,6 +17,7 @@ from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_s
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, join_roles, pad
+from lmtui.tui.lines.transcript import names_text
 from lmtui.tui.modals.approval_text import titled
 from lmtui.tui.modals.consent import ConsentDialog, Question
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -132,7 +133,6 @@ def _heading(effect: str) -> Line:
     return (word, join_roles("strong", role)), (f"  {meaning}", "muted")
 
 
-_MOST_NAMES = 6
 _TITLES = {"undo": "Undo", "redo": "Do again", "restore": "Put back", "rewind": "Rewind to before this turn"}
 _NO_FILES = "No file changes."
 
@@ -174,13 +174,13 @@ class RestoreQuestion(Question[str | None]):
             lines.append(Content.styled(sanitize_path(self._plan.changes[0].path), "$text-muted"))
         if self._plan.conflicts:
             words = "refused: changed in the meantime: "
-            lines.append(Content.assemble((words, "bold $error"), (_names(self._plan.conflicts), "$error")))
+            lines.append(Content.assemble((words, "bold $error"), (names_text(self._plan.conflicts), "$error")))
         if self._plan.unkept:
             words = "these are replaced, and their current content is lost: "
-            lines.append(Content.assemble((words, "$warning"), (_names(self._plan.unkept), "$warning")))
+            lines.append(Content.assemble((words, "$warning"), (names_text(self._plan.unkept), "$warning")))
         if self._plan.left_out:
             words = "not covered, they stay as they are: "
-            lines.append(Content.assemble((words, "$text-muted"), (_names(self._plan.left_out), "$warning")))
+            lines.append(Content.assemble((words, "$text-muted"), (names_text(self._plan.left_out), "$warning")))
         return Content("\n").join(lines)
 
     def preferred(self) -> str:
@@ -196,11 +196,6 @@ class RestoreQuestion(Question[str | None]):
     def values(self) -> Mapping[str, str | None]:
         """Return what each answer gives: what is put back, or None for nothing."""
         return {"restore.yes": "all", "restore.talk": "talk", "restore.look": "look", "restore.no": None}
-
-
-def _names(paths: Sequence[str]) -> str:
-    rest = len(paths) - _MOST_NAMES
-    return ", ".join(sanitize_path(path) for path in paths[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 class ChangeController:

@@ -6,16 +6,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
+from pydantic import TypeAdapter, ValidationError
 from textual.widget import Widget
 
 from lmtui.core.events import ROOT
 from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.transcript import Transcript
+from lmtui.tui.prompt_store import write_private
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.output_screen import AgentScreen, CallPage, OutputScreen, call_output
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.columns import HIDEABLE, STEP_CELLS, STEP_PERCENT, LayoutError, PaneLayout, read_layout, save_layout
+from lmtui.tui.widgets.columns import STEP_CELLS, STEP_PERCENT, Hideable, PaneLayout
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 
@@ -88,6 +91,44 @@ class ChatController:
             self._workbench.say(f"code {number} of {count}")
 
 
+FILE_NAME = "layout.json"
+_LAYOUT = TypeAdapter(PaneLayout)
+
+
+class LayoutError(Exception):
+    """The layout's file cannot be used; the text says why and what is done instead."""
+
+
+def read_layout(folder: Path) -> PaneLayout:
+    """Return the layout that was kept, the usual one where none was.
+
+    Raises:
+        LayoutError: the file is not one of ours or broken; the usual layout is meant to be used.
+    """
+    file = folder / FILE_NAME
+    try:
+        found = _LAYOUT.validate_json(file.read_bytes(), strict=True)
+    except FileNotFoundError:
+        return PaneLayout()
+    except OSError as error:
+        raise LayoutError(f"{file}: {error}; using the default layout") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = ": ".join(map(str, (*first["loc"], first["msg"])))
+        raise LayoutError(f"{file}: {why}; using the default layout") from error
+    return found.with_plan(found.plan_percent)
+
+
+def save_layout(folder: Path, layout: PaneLayout) -> None:
+    """Keep a layout; the file is replaced in one step.  Blocks (disk).
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(folder / FILE_NAME, _LAYOUT.dump_json(layout, indent=2).decode())
+
+
 class LayoutController:
     """Arranges the panes.  `folder` is where the layout is kept."""
 
@@ -98,7 +139,7 @@ class LayoutController:
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands of the layout."""
         return {
-            **{f"layout.{pane}": partial(self._toggle, pane) for pane in HIDEABLE},
+            **{f"layout.{pane}": partial(self._toggle, pane) for pane in get_args(Hideable)},
             "layout.zoom": lambda _: self._zoom(),
             "layout.wider": lambda _: self._resize(STEP_CELLS),
             "layout.narrower": lambda _: self._resize(-STEP_CELLS),
@@ -125,7 +166,7 @@ class LayoutController:
         except LayoutError as error:
             self._workbench.say(str(error), "error")
 
-    async def _toggle(self, pane: str, _: str) -> None:
+    async def _toggle(self, pane: Hideable, _: str) -> None:
         panes = self._workbench.panes
         if panes.has_focus_in(pane):
             self._workbench.prompt.focus()

@@ -9,7 +9,7 @@ from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
 from lmtui.core.sanitize import sanitize_line, show_controls
-from lmtui.tui.lines.styled_text import Line, Span, StyleRole
+from lmtui.tui.lines.styled_text import Line, StyleRole, split_lines
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -69,15 +69,9 @@ def highlight(lines: list[str], lexer: Lexer | None) -> list[Line]:
     """Return clean source lines as styled lines, one for one.  Very long lines leave the whole text plain."""
     if lexer is None or max(map(len, lines), default=0) > LONGEST_LINE:
         return [((line, ""),) if line else () for line in lines]
-    found: list[list[Span]] = [[]]
-    for kind, text in lexer.get_tokens("\n".join(lines)):
-        role = _role_of(kind)
-        first, *others = text.split("\n")
-        if first:
-            found[-1].append((first, role))
-        found += [[(other, role)] if other else [] for other in others]
-    found += [[] for _ in range(len(lines) - len(found))]
-    return [tuple(spans) for spans in found[: len(lines)]]
+    tokens = lexer.get_tokens("\n".join(lines))
+    found = split_lines((text, _role_of(kind)) for kind, text in tokens)
+    return [*found, *[()] * (len(lines) - len(found))][: len(lines)]
 
 
 @lru_cache(maxsize=512)

@@ -23,7 +23,6 @@ class HeightIndex:
         self._heights = list(heights)
         self._sums = [sum(self._heights[at : at + _BUCKET]) for at in range(0, len(self._heights), _BUCKET)]
         self.total = sum(self._sums)
-        self._hit = (0, 0)
 
     def __len__(self) -> int:
         return len(self._heights)
@@ -46,7 +45,6 @@ class HeightIndex:
         self.total -= height
         if len(self._heights) % _BUCKET == 0:
             self._sums.pop()
-        self._hit = (0, 0)
 
     def set(self, index: int, height: int) -> None:
         """Change the height of a block."""
@@ -55,8 +53,6 @@ class HeightIndex:
             self._heights[index] = height
             self._sums[index // _BUCKET] += change
             self.total += change
-            if index < self._hit[0]:
-                self._hit = (0, 0)
 
     def top(self, index: int) -> int:
         """Return the first line of a block (or the total, for the block after the last)."""
@@ -71,25 +67,15 @@ class HeightIndex:
         """
         if not 0 <= line < self.total:
             raise IndexError(line)
-        index, top = self._near(line)
-        height = self._heights[index]
-        while line >= top + height:
-            top += height
+        top = bucket = 0
+        while line >= top + self._sums[bucket]:
+            top += self._sums[bucket]
+            bucket += 1
+        index = bucket * _BUCKET
+        while line >= top + self._heights[index]:
+            top += self._heights[index]
             index += 1
-            height = self._heights[index]
-        self._hit = (index, top)
         return index, top
-
-    def _near(self, line: int) -> tuple[int, int]:
-        index, top = self._hit
-        if index < len(self._heights) and top <= line < top + 2 * _BUCKET:
-            return index, top
-        top = 0
-        for bucket, height in enumerate(self._sums):
-            if line < top + height:
-                return bucket * _BUCKET, top
-            top += height
-        raise IndexError(line)
 
 
 _KEPT_BLOCKS = 300

@@ -24,6 +24,8 @@ from lmtui.tui.lines.styled_text import (
     link_role,
     plain,
     slice_line,
+    split_lines,
+    strip_end,
     width_of,
     wrap,
 )
@@ -84,7 +86,7 @@ def _row_lines(cells: list[Cell], widths: list[int], *, is_head: bool) -> list[L
             if at:
                 spans.append((_TABLE_RULE, "muted"))
             spans += _aligned(part, size, cells[at].align if at < len(cells) else "", is_head=is_head)
-        found.append(_trimmed(spans))
+        found.append(strip_end(tuple(spans)))
     return found
 
 
@@ -93,12 +95,6 @@ def _aligned(part: Line, size: int, align: str, *, is_head: bool) -> list[Span]:
     before = rest if align == "right" else rest // 2 if align == "center" else 0
     body = [(text, join_roles(role, "strong") if is_head else role) for text, role in part]
     return [span for span in ((" " * before, ""), *body, (" " * (rest - before), "")) if span[0]]
-
-
-def _trimmed(spans: list[Span]) -> Line:
-    while spans and not plain((spans[-1],)).strip():
-        spans = spans[:-1]
-    return tuple(spans)
 
 
 LONGEST_LINE = 4096
@@ -408,7 +404,7 @@ class _Document:
 
     def _emit(self, line: Line) -> None:
         width = self._inner_width()
-        parts = [part for each in split_breaks(line) for part in wrap(each, width)]
+        parts = [part for each in split_lines(line) for part in wrap(each, width)]
         self._put(parts)
 
     def _put(self, lines: list[Line]) -> None:
@@ -471,17 +467,6 @@ def inline_line(token: Token) -> Line:
                 if kind == "link_close" and target.removeprefix("mailto:") != label:
                     spans.append((f" ({target})", "muted"))
     return tuple(span for span in spans if span[0])
-
-
-def split_breaks(line: Line) -> list[Line]:
-    """Split a line at the newlines in it."""
-    found: list[list[Span]] = [[]]
-    for text, role in line:
-        first, *others = text.split("\n")
-        if first:
-            found[-1].append((first, role))
-        found += [[(other, role)] if other else [] for other in others]
-    return [tuple(spans) for spans in found]
 
 
 def _heading(token: Token) -> Line:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Literal, cast, get_args
 from urllib.parse import quote
 
@@ -121,7 +122,7 @@ def wrap(line: Line, width: int) -> list[Line]:
     text = plain(line)
     if _fits(text, width):
         return [line]
-    return [_strip_end(part) for part in _cut(line, _word_breaks(text, max(width, _NARROWEST)))]
+    return [strip_end(part) for part in _cut(line, _word_breaks(text, max(width, _NARROWEST)), len(text))]
 
 
 def fold(line: Line, width: int) -> list[Line]:
@@ -134,7 +135,7 @@ def fold(line: Line, width: int) -> list[Line]:
     for part in chop_cells(text, max(width, _NARROWEST))[:-1]:
         at += len(part)
         breaks.append(at)
-    return list(_cut(line, breaks))
+    return _cut(line, breaks, len(text))
 
 
 def crop(line: Line, width: int) -> Line:
@@ -218,7 +219,9 @@ def slice_line(line: Line, start: int, end: int) -> Line:
     found: list[Span] = []
     at = 0
     for text, role in line:
-        piece = text[max(0, start - at) : max(0, end - at)]
+        if at >= end:
+            break
+        piece = text[max(0, start - at) : end - at]
         if piece:
             found.append((piece, role))
         at += len(text)
@@ -261,27 +264,23 @@ def _word_breaks(text: str, width: int) -> list[int]:
     return breaks
 
 
-def _cut(line: Line, breaks: list[int]) -> Iterator[Line]:
-    starts = iter(breaks)
-    next_break = next(starts, -1)
-    part: list[Span] = []
-    at = 0
-    for text, role in line:
-        begin = 0
-        while next_break >= 0 and next_break < at + len(text):
-            if next_break - at > begin:
-                part.append((text[begin : next_break - at], role))
-            begin = next_break - at
-            yield tuple(part)
-            part = []
-            next_break = next(starts, -1)
-        if begin < len(text):
-            part.append((text[begin:], role))
-        at += len(text)
-    yield tuple(part)
+def _cut(line: Line, breaks: list[int], size: int) -> list[Line]:
+    return [slice_line(line, start, end) for start, end in pairwise([0, *breaks, size])]
 
 
-def _strip_end(line: Line) -> Line:
+def split_lines(spans: Iterable[Span]) -> list[Line]:
+    """Return spans as lines, split at the newlines in their texts."""
+    found: list[list[Span]] = [[]]
+    for text, role in spans:
+        first, *others = text.split("\n")
+        if first:
+            found[-1].append((first, role))
+        found += [[(other, role)] if other else [] for other in others]
+    return list(map(tuple, found))
+
+
+def strip_end(line: Line) -> Line:
+    """Return a line without the spaces at its end."""
     kept = list(line)
     while kept:
         text, role = kept.pop()

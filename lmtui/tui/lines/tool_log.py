@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from time import thread_time
 from typing import ClassVar, Unpack
 
 from textual.binding import BindingType
@@ -20,7 +19,7 @@ from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_path, pad
 from lmtui.tui.lines.table import RowCursor
-from lmtui.tui.timing import WidgetOptions, call_after
+from lmtui.tui.timing import WidgetOptions
 from lmtui.tui.wording import PATH_VERBS, call_words
 
 _FIELDS: dict[str, Callable[[LogEntry], str]] = {
@@ -46,8 +45,7 @@ class LogFilter:
         """Tell whether a call fits."""
         if not all(_FIELDS[name](entry).casefold().startswith(starts) for name, starts in self.starts.items()):
             return False
-        text = f"{entry.agent} {entry.tool} {entry.title}".casefold() if self.words else ""
-        return all(word in text for word in self.words)
+        return all(word in entry.searched for word in self.words)
 
 
 def read_filter(text: str) -> LogFilter:
@@ -68,8 +66,6 @@ _VERB_COLUMN = 8
 _TOLD_MS = 1000
 _DECISION_COLUMN = 8
 _DECISION_WIDTH = 64
-_SLICE_S, _PAUSE_S = 0.006, 0.004
-_ENTRIES_A_LOOK = 500
 
 
 @dataclass(slots=True)
@@ -85,11 +81,10 @@ class LogEntry:
     elapsed_ms: int = -1
     done_state: CallState = CallState.OK
     decision: str = ""
+    searched: str = field(init=False)
 
-
-def short_time(elapsed_ms: int) -> str:
-    """Return a duration in at most four characters or so: `12ms`, `0.4s`, `1.9s`, `42s`, `3min`."""
-    return f"{elapsed_ms / 1000:.1f}s" if 100 <= elapsed_ms < 1000 else seconds(elapsed_ms / 1000).replace(" ", "")
+    def __post_init__(self) -> None:
+        self.searched = f"{self.agent} {self.tool} {self.title}".casefold()
 
 
 class LogRows(LineSource):
@@ -105,7 +100,6 @@ class LogRows(LineSource):
         self._agent_width, self._has_agents = 4, False
         self._filter = LogFilter()
         self._shown: list[int] = []
-        self._scanned = 0
 
     def apply(self, envelope: events.Envelope) -> None:
         """Take one event."""
@@ -134,12 +128,10 @@ class LogRows(LineSource):
             case _ if event.row is not None:
                 self._add_ended(envelope, event.row)
 
-    def narrow(self, wanted: LogFilter) -> bool:
-        """Show only what fits, as far as `scan` has looked; False where the filter is what it was."""
-        is_other = wanted != self._filter
-        if is_other:
-            self._filter, self._shown, self._scanned = wanted, [], 0
-        return is_other
+    def narrow(self, wanted: LogFilter) -> None:
+        """Show only what fits."""
+        self._filter = wanted
+        self._shown = [at for at, entry in enumerate(self._entries) if wanted.fits(entry)]
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -151,33 +143,20 @@ class LogRows(LineSource):
         """Tell whether a filter is in force."""
         return not self._filter.is_empty
 
-    @property
-    def is_scanned(self) -> bool:
-        """Tell whether every call was looked at with the filter."""
-        return self._filter.is_empty or self._scanned >= len(self._entries)
-
-    def scan(self, budget_s: float) -> None:
-        """Look for calls that fit the filter for about so long."""
-        end = thread_time() + budget_s
-        entries, total = self._entries, len(self._entries)
-        while not self.is_scanned and thread_time() < end:
-            last = min(total, self._scanned + _ENTRIES_A_LOOK)
-            self._shown += [at for at in range(self._scanned, last) if self._filter.fits(entries[at])]
-            self._scanned = last
-
     def total(self) -> int:
         """Return how many calls are shown."""
-        return len(self._entries) if self._filter.is_empty else len(self._shown)
+        return len(self._shown)
 
     def entry(self, row: int) -> LogEntry:
         """Return the call of a row."""
-        return self._entries[row if self._filter.is_empty else self._shown[row]]
+        return self._entries[self._shown[row]]
 
     def line(self, number: int) -> Line:
         """Return a call: state, agent (where there are several), verb, what on, who decided (where there is room), time."""
         entry = self.entry(number)
         sign, role = entry.state.value
-        elapsed = f" {short_time(entry.elapsed_ms)}" if entry.elapsed_ms >= _TOLD_MS else ""
+        took = seconds(entry.elapsed_ms / 1000).replace(" ", "")
+        elapsed = f" {took}" if entry.elapsed_ms >= _TOLD_MS else ""
         agent = f"{pad(fit(entry.agent, self._agent_width), self._agent_width)} " if self._has_agents else ""
         is_ours = entry.tool in ("hook", "check")
         verb, about = (entry.tool, entry.title) if is_ours else call_words(entry.tool, entry.title)
@@ -200,25 +179,11 @@ class LogRows(LineSource):
         """Return the calls in their order, hooks aside."""
         return list(self._rows)
 
-    def _fit_again(self, index: int) -> None:
-        """Take a call in or out whose state is another now."""
-        if "state" not in self._filter.starts or index >= self._scanned:
-            return
-        place = bisect_left(self._shown, index)
-        is_in = place < len(self._shown) and self._shown[place] == index
-        if self._filter.fits(self._entries[index]) != is_in:
-            if is_in:
-                del self._shown[place]
-            else:
-                self._shown.insert(place, index)
-            self._changed(0)
-
-    def _row_of(self, index: int) -> int:
-        """Return in which row a call is, -1 for none."""
-        if self._filter.is_empty:
-            return index
-        place = bisect_left(self._shown, index)
-        return place if place < len(self._shown) and self._shown[place] == index else -1
+    def _add(self, entry: LogEntry) -> None:
+        self._entries.append(entry)
+        if self._filter.fits(entry):
+            self._shown.append(len(self._entries) - 1)
+        self._changed(self.total() - 1)
 
     def _start(self, time: datetime, event: events.ToolCallStarted) -> None:
         agent, tool, title = sanitize_line(event.agent), sanitize_line(event.tool), sanitize_path(event.title)
@@ -226,22 +191,19 @@ class LogRows(LineSource):
             return
         self._rows[event.call_id] = len(self._entries)
         self._open[event.call_id] = event.agent
-        self._entries.append(LogEntry(event.call_id, time, agent, tool, title))
+        self._add(LogEntry(event.call_id, time, agent, tool, title))
         is_wider = self._agent_width < len(agent) <= _WIDEST_AGENT
         if is_wider or (agent != self._entries[0].agent and not self._has_agents):
             self._agent_width = len(agent) if is_wider else self._agent_width
             self._has_agents |= agent != self._entries[0].agent
             self._changed(0)
-        self._changed(len(self._entries) - 1)
 
     def _add_ended(self, envelope: events.Envelope, row: events.ListedRun) -> None:
         """Add a line for something that is not a call and has ended already."""
         agent, title = sanitize_line(envelope.event.agent), sanitize_path(row.title)
         state = CallState.OK if row.is_ok else CallState.FAILED
-        self._entries.append(
-            LogEntry(row.call_id, envelope.time, agent, row.what, title, state, row.elapsed_ms, decision=row.decision)
-        )
-        self._changed(len(self._entries) - 1)
+        time, took_ms = envelope.time, row.elapsed_ms
+        self._add(LogEntry(row.call_id, time, agent, row.what, title, state, took_ms, decision=row.decision))
 
     def _restore(self, event: events.FilesRestored) -> None:
         if event.action == "restore":
@@ -261,10 +223,11 @@ class LogRows(LineSource):
                 entry.done_state = state
             entry.elapsed_ms = elapsed_ms
             entry.decision = decision or entry.decision
-            self._fit_again(row)
-            shown = self._row_of(row)
-            if shown >= 0:
-                self._changed(shown)
+            first = bisect_left(self._shown, row)
+            if "state" in self._filter.starts:
+                self.narrow(self._filter)
+                first = 0
+            self._changed(first)
 
 
 @dataclass
@@ -287,13 +250,10 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         super().__init__(LogRows(self.touch), **options)
         self.cursor = RowCursor(self)
         self.scroller.is_following = True
-        self._is_scanning = False
 
     def apply(self, envelope: events.Envelope) -> None:
         """Take one event."""
         self.source.apply(envelope)
-        if not self._is_scanning and not self.source.is_scanned:
-            self._scan()
 
     def begin_loading(self) -> None:
         """Draw nothing for a while."""
@@ -305,21 +265,12 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.touch(0)
 
     def narrow(self, text: str) -> None:
-        """Show only what fits (see `read_filter`), all of it for an empty text; a long log is looked through in slices."""
+        """Show only what fits (see `read_filter`), all of it for an empty text."""
         wanted = read_filter(text)
-        if self.source.narrow(wanted):
-            self.empty_text = ToolLog.empty_text if wanted.is_empty else "No call fits the filter."
-            self._scan()
-            self.cursor.row = max(0, self.source.total() - 1) if self.scroller.is_following else 0
-            self.redraw()
-
-    def _scan(self) -> None:
-        self._is_scanning = False
-        self.source.scan(_SLICE_S)
-        self.touch()
-        if not self.source.is_scanned and self.is_running:
-            self._is_scanning = True
-            call_after(self, _PAUSE_S, self._scan)
+        self.source.narrow(wanted)
+        self.empty_text = ToolLog.empty_text if wanted.is_empty else "No call fits the filter."
+        self.cursor.row = max(0, self.source.total() - 1) if self.scroller.is_following else 0
+        self.redraw()
 
     @property
     def current(self) -> LogEntry | None:

@@ -31,7 +31,7 @@ from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
 from lmtui.tui.modals.consent import DEAD_TIME_S, ConsentDialog, InputDelay, Question
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Reading
-from lmtui.tui.modals.results import AllAnswered, ClosableScreen, Dismissed
+from lmtui.tui.modals.results import AllAnswered, Dismissed, VeiledScreen
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.timing import STOP_AGAIN, SecondPress, call_after
 from lmtui.tui.widgets.bars import Verbs
@@ -40,7 +40,7 @@ SPLIT_FROM = 89  # two columns of 44 and the line between them
 MOST_SIGNS = 20
 
 
-class CommandEdit(ClosableScreen[str]):
+class CommandEdit(VeiledScreen[str | None]):
     """A field with the command; `keep` gets every change, so that nothing written is lost by going back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EDIT), *bindings(Scope.APP)]

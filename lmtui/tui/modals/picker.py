@@ -19,7 +19,7 @@ from lmtui.tui.lines.page_view import PageView, paragraphs
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.lines.table import BAR_CELLS
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
-from lmtui.tui.modals.results import Choice, ClosableScreen, VeiledScreen
+from lmtui.tui.modals.results import Choice, VeiledScreen
 from lmtui.tui.widgets.bars import Verbs
 
 
@@ -48,7 +48,7 @@ class Confirm(VeiledScreen[bool]):
     action_close_or_stop = action_confirm_no
 
 
-class AskText(ClosableScreen[str]):
+class AskText(VeiledScreen[str | None]):
     """Asks for a line of text, drawn as dots if it `is_secret`; None where it was left."""
 
     BINDINGS = bindings(Scope.APP)
@@ -80,7 +80,7 @@ NOTE_ROWS = 3
 Result = TypeVar("Result")
 
 
-class Reading(ClosableScreen[Result], Generic[Result]):
+class Reading(VeiledScreen[Result | None], Generic[Result]):
     """Shows paragraphs, or what a function from a width to lines makes, with a note below, until it is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.READING), *bindings(Scope.APP), *bindings(Scope.MOVING)]

@@ -65,10 +65,6 @@ class VeiledScreen(ModalScreen[Result], ClosedOnce[Result], Generic[Result]):
         if draw_focus is not None:
             draw_focus()
 
-
-class ClosableScreen(VeiledScreen[Result | None], Generic[Result]):
-    """A dialog that escape closes without a result."""
-
     def action_close_or_stop(self) -> None:
         """Close without a result."""
         _ = self.dismiss(None)

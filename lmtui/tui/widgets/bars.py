@@ -123,19 +123,16 @@ class Verbs(VerbRows):
     """Draws commands in one flow."""
 
     _verbs: Sequence[Content] = ()
-    _gap = GAP
 
-    def show(self, commands: Sequence[Command], *, dim: Collection[str] = (), keys_only: bool = False) -> None:
-        """Draw these commands; those with an id in `dim`, which do not count yet, are dim."""
-        self._gap = " " if keys_only else GAP
-        usable = [each for each in commands if each.bound_keys and each.hint]
-        self._verbs = [_verb(each, is_live=each.id not in dim, keys_only=keys_only) for each in usable]
-        self.draw(*commands, *dim, keys_only)
+    def show(self, commands: Sequence[Command]) -> None:
+        """Draw these commands."""
+        self._verbs = [_verb(each) for each in commands if each.bound_keys and each.hint]
+        self.draw(*commands)
 
     def rows(self, width: int) -> list[Content]:
         """Return the verbs, as many in a row as have room; in a low terminal one row of the first ones and the last."""
-        rows = _flow(self._verbs, self._gap, width)
-        if len(rows) <= 1 or self._gap != GAP or self.app.size.height >= ONE_ROW_BELOW:
+        rows = _flow(self._verbs, GAP, width)
+        if len(rows) <= 1 or self.app.size.height >= ONE_ROW_BELOW:
             return rows
         more = Content.assemble(("?", "bold $accent"), (" more", "$text")).stylize(_verb_meta(MORE))
         first = list(self._verbs[:-1])
@@ -144,10 +141,9 @@ class Verbs(VerbRows):
         return _flow([*first, more, self._verbs[-1]], "  ", width)[:1]
 
 
-def _verb(each: Command, *, is_live: bool = True, keys_only: bool = False) -> Content:
-    key = (first_key(each), "bold $accent" if is_live else "$text-muted")
-    word = ("" if keys_only else f" {each.hint}", "$text" if is_live else "$text-muted")
-    return Content.assemble(key, word).stylize(_verb_meta(each.action))
+def _verb(each: Command) -> Content:
+    shown = Content.assemble((first_key(each), "bold $accent"), (f" {each.hint}", "$text"))
+    return shown.stylize(_verb_meta(each.action))
 
 
 WIDE_CELLS = 120

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-FILE_NAME = "layout.json"
-HIDEABLE = ("files", "plan", "log")
+Hideable = Literal["files", "plan", "log"]
 LEAST_CELLS, MOST_CELLS = 16, 120
 LEAST_PLAN, MOST_PLAN = 10, 90
 STEP_CELLS, STEP_PERCENT = 4, 10
@@ -25,22 +22,19 @@ BOTH_CELLS = BESIDE_CELLS + FILES_CELLS
 SIDE_PANES = ("plan", "log")
 
 
-class LayoutError(Exception):
-    """The layout's file cannot be used; the text says where and what is done instead."""
-
-
 @dataclass(frozen=True, slots=True)
 class PaneLayout:
     """Which panes are hidden, how wide the columns at the sides are in cells (0: by the screen), and the plan's share of
     the right one in percent.
     """
 
-    hidden: tuple[str, ...] = ()
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    hidden: tuple[Hideable, ...] = ()
     files_cells: int = 0
     side_cells: int = 0
     plan_percent: int = 40
 
-    def toggled(self, pane: str) -> PaneLayout:
+    def toggled(self, pane: Hideable) -> PaneLayout:
         """Return the layout with a pane hidden, or shown again."""
         return self.shown(pane) if pane in self.hidden else replace(self, hidden=(*self.hidden, pane))
 
@@ -55,50 +49,6 @@ class PaneLayout:
     def with_plan(self, percent: int) -> PaneLayout:
         """Return the layout with another share for the plan, within bounds."""
         return replace(self, plan_percent=max(LEAST_PLAN, min(MOST_PLAN, percent)))
-
-
-def read_layout(folder: Path) -> PaneLayout:
-    """Return the layout that was kept, the usual one where none was.
-
-    Raises:
-        LayoutError: the file is not one of ours or broken; the usual layout is meant to be used.
-    """
-    file = folder / FILE_NAME
-    try:
-        data = json.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        return PaneLayout()
-    except json.JSONDecodeError as error:
-        raise LayoutError(f"{file}: line {error.lineno}: {error.msg}; using the default layout") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise LayoutError(f"{file}: {error}; using the default layout") from error
-    return _checked(file, data)
-
-
-def save_layout(folder: Path, layout: PaneLayout) -> None:
-    """Keep a layout; the file is replaced in one step.  Blocks (disk).
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = folder / f".{FILE_NAME}.new"
-    draft.write_text(json.dumps(asdict(layout), indent=2) + "\n", "utf-8")
-    draft.replace(folder / FILE_NAME)
-
-
-def _checked(file: Path, data: Any) -> PaneLayout:
-    text = file.read_text("utf-8")
-    given = data if isinstance(data, dict) else {"": data}
-    for name, value in given.items():
-        is_panes = isinstance(value, list) and all(each in HIDEABLE for each in value)
-        if name not in PaneLayout.__dataclass_fields__ or (not is_panes if name == "hidden" else type(value) is not int):
-            line = text.count("\n", 0, max(text.find(f'"{name}"'), 0)) + 1
-            raise LayoutError(f"{file}: line {line}: {name} cannot be {value!r}; using the default layout")
-    found = PaneLayout(**{**given, "hidden": tuple(dict.fromkeys(given.get("hidden", ())))})
-    for column, cells in (("files", found.files_cells), ("side", found.side_cells)):
-        found = found.with_width(column, cells) if cells else found
-    return found.with_plan(found.plan_percent)
 
 
 def column_cells(
