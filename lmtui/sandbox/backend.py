@@ -253,6 +253,7 @@ def settings_of(
         has_proxy: whether its way out is a proxy.
     """
     shown, project, system = [*programs(options.toolchains), *tools.path], project_path(root), path or own
+    repository = tools.repository
     path = [*shown, *system, *project] if kind is InstanceKind.READ else [*project, *shown, *system]
     return Settings(
         root=root,
@@ -263,7 +264,10 @@ def settings_of(
         guards=kind is InstanceKind.GUARD,
         has_git=kind.runs_git,
         git_writes=kind.writes_git,
-        **tools.repository.for_guest(),
+        git_config=repository.config,
+        git_dir=str(repository.git_dir or ""),
+        git_top=str(repository.top or ""),
+        git_problem=repository.problem,
         store=STORE_INSIDE if kind is InstanceKind.CHECKPOINT else "",
         is_confined=True,
         max_processes=options.limits.processes,
@@ -274,7 +278,7 @@ def settings_of(
         environment=environment_inside(
             own,
             dict(variables or {}) | (forward.environment() if has_proxy else {}),
-            tools.repository,
+            repository,
             has_network=has_proxy or options.own_network != "none",
         ),
     )
@@ -388,10 +392,12 @@ class LandlockBackend:
         self._folders: list[Path] = []
         self._abi = confinement.landlock_abi() if sys.platform == "linux" else 0
         limits = options.limits
+        can_signal = self._abi < _SCOPING_ABI
+        reach = "and can be signalled (this kernel cannot forbid it)" if can_signal else "signals to them refused"
         self.isolation = isolation_of(
             options,
             f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
-            _about_processes(self._abi, limits.processes),
+            f"end with their command, at most {limits.processes}; other processes visible by their number, {reach}",
             network="no sockets at all" if self.network == "none" else "",
             memory=f"{limits.memory_mb:,} MB per command, watched; no private /tmp, only a temporary folder",
             git="settings and hooks of .git are put back after each command; the rest of .git and .lmagent is not guarded",
@@ -403,7 +409,7 @@ class LandlockBackend:
         if (why := refusal(self._abi)) is not None:
             raise why
         python, reads = this_python(), [*_SYSTEM, *map(str, self._options.toolchains), str(GUEST), sys.base_prefix]
-        reads += [str(each.source) for each in self.tools.shown if each.is_shown_in(kind)]
+        reads += [str(each.source) for each in self.tools.shown.values() if each.is_shown_in(kind)]
         system = ("/usr/local/bin", "/usr/bin", "/bin")
         owner = self._workspace.stat()
         made = await asyncio.to_thread(new_folder, Path(tempfile.gettempdir()), discard, _FOLDER_PREFIX)
@@ -416,11 +422,11 @@ class LandlockBackend:
             tools = replace(tools, repository=repository)
         git = {"GIT_CONFIG_GLOBAL": repository.config or str(GUEST / "gitconfig"), "GIT_CONFIG_NOSYSTEM": "1"}
         own = git | {"TMPDIR": folder, "HOME": f"{folder}/home"}
-        variables = tools.without_copies | dict(tools.variables) | own
+        variables = tools.without_copies | tools.variables | own
         has_network = self.network != "none" and kind.has_network
         written = [] if kind.is_read_only else [str(self._workspace)]
         written += [str(repository.common)] if repository.common and kind.writes_git else []
-        single = [str(each.source.parent) for each in self.tools.shown if each.target.startswith("/opt/lmtui/bin/")]
+        single = [str(each.source.parent) for each in self.tools.shown.values() if each.target.startswith("/opt/lmtui/bin/")]
         settings = settings_of(
             kind, self._options, str(self._workspace), tools, system, variables=variables, path=(*system, *single)
         ).with_values(
@@ -455,8 +461,3 @@ def _about_metadata(workspace: Path) -> str:
     if os.geteuid() == 0 and workspace.stat().st_uid == 0:
         return "as root, no mode, owner or time of any file can be changed"
     return "modes and times of your other files are not guarded"
-
-
-def _about_processes(abi: int, most: int) -> str:
-    reach = "signals to them refused" if abi >= _SCOPING_ABI else "and can be signalled (this kernel cannot forbid it)"
-    return f"end with their command, at most {most}; other processes visible by their number, {reach}"

@@ -75,9 +75,9 @@ class BubblewrapBackend:
             raise SandboxUnavailable("this kernel, or this bubblewrap, makes no overlays", "Install bubblewrap 0.11 or later.")
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and kind.has_network else None
         python, bound = _python_inside()
-        copies = any(each.is_cache for each in self.tools.shown) and await can(program, *_COPYING)
+        copies = any(each.is_cache for each in self.tools.shown.values()) and await can(program, *_COPYING)
         uncopied = {} if copies else self.tools.without_copies
-        variables = uncopied | dict(self.tools.variables) | dict(self._options.variables) if kind.is_masked else {}
+        variables = uncopied | self.tools.variables | dict(self._options.variables) if kind.is_masked else {}
         settings = settings_of(
             kind, self._options, self._root, self.tools, _SYSTEM_PATH, variables=variables, has_proxy=bool(shared)
         ).with_values(
@@ -145,7 +145,7 @@ class BubblewrapBackend:
         shown = {str(folder): folder for folder in (*self._options.toolchains, *([bound] if bound else []))}
         mounted = {
             self._root: self._workspace_mount(kind, layout),
-            **{each.target: _shown(each, kind, copies=copies) for each in self.tools.shown if each.is_shown_in(kind)},
+            **{each.target: _shown(each, kind, copies=copies) for each in self.tools.shown.values() if each.is_shown_in(kind)},
             **{target: _read_only(source, target) for target, source in shown.items()},
         }
         parents = [parent for parent in scratch_parents(mounted) if parent not in mounted]

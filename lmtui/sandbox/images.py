@@ -95,12 +95,11 @@ def connect(socket_path: str, timeout_s: int) -> DockerClient:
     return engine
 
 
-def reap_dead(engine: DockerClient) -> int:
-    """Remove containers whose lmtui is gone and return how many.  Blocks."""
+def reap_dead(engine: DockerClient) -> None:
+    """Remove containers whose lmtui is gone.  Blocks."""
     from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
 
     mine = labels()
-    reaped = 0
     for container in engine.containers.list(
         all=True, ignore_removed=True, filters={"label": f"{_OWNER}.host={mine[f'{_OWNER}.host']}"}
     ):
@@ -108,8 +107,6 @@ def reap_dead(engine: DockerClient) -> int:
         if not (pid.isdigit() and _started(int(pid)) == started):
             with contextlib.suppress(APIError):
                 container.remove(force=True)
-                reaped += 1
-    return reaped
 
 
 def labels() -> dict[str, str]:
@@ -233,6 +230,7 @@ DESCRIPTIONS = (*DEVCONTAINERS, *DOCKERFILES, ".devcontainer/Dockerfile")
 _COMPARED_CHARS = 32_768
 _LABEL = "lmtui.source"
 _PROJECT_BUILD_S = 3600
+_FIX_HINT = "Fix the file, or set the image yourself: image = NAME."
 _BUILD_HINT = "Fix the Dockerfile, or look at the network."
 _NOT_DONE = (
     "features",
@@ -291,11 +289,9 @@ def _from_devcontainer(name: str, text: str) -> ImageSource:
     try:
         found = json.loads(_without_comments(text))
     except ValueError as error:
-        raise UsageError(
-            f"{name} is not valid JSON: {error}", "Fix the file, or set the image yourself: image = NAME."
-        ) from error
+        raise UsageError(f"{name} is not valid JSON: {error}", _FIX_HINT) from error
     if not isinstance(found, dict):
-        raise UsageError(f"{name} is not an object", "Fix the file, or set the image yourself: image = NAME.")
+        raise UsageError(f"{name} is not an object", _FIX_HINT)
     ignored = tuple(key for key in _NOT_DONE if key in found)
     folder = posixpath.dirname(name)
     build: dict[str, Any] = found["build"] if isinstance(found.get("build"), dict) else {}

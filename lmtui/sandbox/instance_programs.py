@@ -145,9 +145,9 @@ class SandboxBackground:
         if entry.exit_code is not None or entry.client is None:
             raise SandboxError(f"{identity} has ended (exit code {entry.exit_code})")
         data = text.encode("utf-8", "surrogatepass")
-        facts, _ = await entry.client.call("input", {"target": entry.number}, data, limit_s=_INPUT_S)
-        if (taken := replies.parse(facts, replies.FedReply).taken) < len(data):
-            raise SandboxError(f"{identity} took {taken:,} of {len(data):,} bytes: it does not read its input")
+        fed, _ = await entry.client.ask(replies.FedReply, "input", {"target": entry.number}, data, limit_s=_INPUT_S)
+        if fed.taken < len(data):
+            raise SandboxError(f"{identity} took {fed.taken:,} of {len(data):,} bytes: it does not read its input")
 
     async def stop(self, identity: str) -> BackgroundCommand:
         entry = self._entry(identity)
@@ -361,7 +361,7 @@ class InstanceLauncher:
             tools = fetching(tools, packages, certificates_of(os.environ))
         if launch.keeps:
             home = make_for_owner(kept_dir("homes", self._workspace) / launch.keeps, self._workspace)
-            tools = replace(tools, shown=(*tools.shown, Shown(_HOME, home, "what this program keeps", is_writable=True)))
+            tools = replace(tools, shown=tools.shown | {_HOME: Shown(_HOME, home, "what this program keeps", is_writable=True)})
         return tools
 
     async def _backend_name(self, launch: Launch) -> str:

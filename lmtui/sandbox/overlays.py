@@ -259,8 +259,7 @@ class OverlayCheckpoints:
 async def _looked(instances: OverlayInstances, base: str = "", since_ns: int = 0) -> replies.EffectReply:
     async with instances.client(InstanceKind.CHECKPOINT) as client:
         fields = {"action": "effect", "base": base, "since_ns": since_ns}
-        facts, _ = await client.call("checkpoint", fields, limit_s=_EFFECT_S)
-        return replies.parse(facts, replies.EffectReply)
+        return (await client.ask(replies.EffectReply, "checkpoint", fields, limit_s=_EFFECT_S))[0]
 
 
 class WorkspaceOverlay(Generic[V]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -60,20 +60,6 @@ class ChosenBackend:
     status: SandboxStatus
 
 
-@dataclass(slots=True)
-class _Masks:
-    """What is masked: since the sandbox was opened, by each session, and whether git has contents of it.
-
-    `now` has the masked paths, and whether a rule denies each.  `is_cut`: it is more than can be masked.
-    """
-
-    opened: list[MaskExpressions] = field(default_factory=list)
-    of_sessions: dict[int, MaskExpressions] = field(default_factory=dict)
-    tracked: dict[tuple[str, frozenset[str]], bool] = field(default_factory=dict)
-    now: dict[str, bool] = field(default_factory=dict)
-    is_cut: bool = False
-
-
 class SandboxPool:
     """Supervisors by instance.  Each method may be called from several tasks of one event loop at once."""
 
@@ -89,6 +75,7 @@ class SandboxPool:
         self.users = 0
         self.network_approvals = network_approvals or NetworkApprovals()
         self._outside = outside or OutsideFolders()
+        self.added = [str(folder.path) for folder in self._outside.added]
         main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
         self.workspace_guard = WorkspaceGuard(main, self.guard, self.frozen, added=self._outside.writable)
         self._choose = choose
@@ -97,22 +84,26 @@ class SandboxPool:
         self.instances = InstanceTable(SpareOverlay(workspace, self._open_spare))
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
         self._networks: dict[object, str] = {}  # in which commands stay
-        self._masks = _Masks()
+        self._opened_masks: list[MaskExpressions] = []  # since the sandbox was opened
+        self._session_masks: dict[int, MaskExpressions] = {}
+        self._tracked: dict[tuple[str, frozenset[str]], bool] = {}  # whether git has contents of what is masked
+        self.masked: Mapping[str, bool] = {}  # what is masked now, and whether a rule denies it
+        self._is_cut = False  # there is more than can be masked
         self._starting, self._guarding, self._freezing, self._git_turn = (asyncio.Lock() for _ in range(4))
         self.notice = ""  # what the user and the model should know
         self._proxy = proxy
 
     def open_with(self, masks: MaskExpressions) -> None:
         """Mask from the beginning what the rules of whoever opens the sandbox deny."""
-        if masks not in self._masks.opened:
-            self._masks.opened.append(masks)
+        if masks not in self._opened_masks:
+            self._opened_masks.append(masks)
 
     def mask(self, owner: int, masks: MaskExpressions | None) -> None:
         """Set a session's masks (None: it has ended); the masks of one session apply to all."""
         if masks is None:
-            self._masks.of_sessions.pop(owner, None)
+            self._session_masks.pop(owner, None)
         else:
-            self._masks.of_sessions[owner] = masks
+            self._session_masks[owner] = masks
 
     async def started(self) -> ChosenBackend:
         """Choose and start a backend where none runs yet.
@@ -126,10 +117,9 @@ class SandboxPool:
     async def status(self) -> SandboxStatus:
         """Return what runs; starts it where it does not."""
         chosen = await self.started()
-        facts = (*chosen.status.facts, *chosen.backend.tools.facts())
+        status, facts = chosen.status, [*chosen.status.facts, *chosen.backend.tools.facts()]
         if chosen.backend.tools.image_digest and not chosen.backend.image_digest:
-            facts += (_HAS_DESCRIPTION,)
-        status = replace(chosen.status, facts=facts)
+            facts.append(_HAS_DESCRIPTION)
         if chosen.backend.has_mounts:
             async with self._starting:
                 layout = await self._layout(InstanceKind.READ)
@@ -139,8 +129,8 @@ class SandboxPool:
             has_overlays = has_read_only and is_alone and not self.instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         if not status.has_overlays:
-            status = replace(status, facts=(*status.facts, f"{_NO_OVERLAYS}{self.instances.overlay_problem or _WHY_NONE}"))
-        return replace(status, facts=(*status.facts, self.notice)) if self.notice else status
+            facts.append(f"{_NO_OVERLAYS}{self.instances.overlay_problem or _WHY_NONE}")
+        return replace(status, facts=(*facts, self.notice) if self.notice else tuple(facts))
 
     async def read_status(self) -> SandboxStatus:
         """Return what the read-only instance is; starts and tests it where it does not run."""
@@ -300,7 +290,7 @@ class SandboxPool:
     async def read_client(self) -> AsyncIterator[Client]:
         """Yield a supervisor for a command to which the workspace is read-only: nothing that it leaves has to be looked for."""
         client = await self.client(InstanceKind.READ)
-        if self._masks.is_cut:
+        if self._is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         with self.instances.using(client):
             yield client
@@ -361,7 +351,7 @@ class SandboxPool:
             layout = replace(await self._layout(hiding), overlay=str(overlay))
             if kind is InstanceKind.MAIN and shares_scratch:
                 layout = replace(layout, scratch=str(self.instances.scratch_of(self.workspace)))
-        if kind.is_masked and self._masks.is_cut:
+        if kind.is_masked and self._is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         return layout
 
@@ -394,7 +384,7 @@ class SandboxPool:
             try:
                 yield client
             finally:
-                self._masks.tracked = {}
+                self._tracked = {}
                 findings.append(await to_the_end(self.workspace_guard.end_git()))
 
     async def refresh_tools(self) -> bool:
@@ -417,16 +407,6 @@ class SandboxPool:
         """Show a folder of tools that the user allowed; what is opened from now on has it."""
         self._outside.allowed.append(folder)
         await self.refresh_tools()
-
-    @property
-    def added(self) -> list[str]:
-        """Return the added folders."""
-        return [str(folder.path) for folder in self._outside.added]
-
-    @property
-    def masked(self) -> Mapping[str, bool]:
-        """Return what is masked now, and whether a rule denies it."""
-        return self._masks.now
 
     async def close(self) -> None:
         """End every supervisor."""
@@ -464,7 +444,7 @@ class SandboxPool:
         before = self._backend.tools
         if self._outside.added:
             self._backend.tools = await asyncio.to_thread(with_added, before, self._outside.added, self._all_masks())
-        if any(each.is_masked and each not in before.shown for each in self._backend.tools.shown):
+        if any(each.is_masked and each not in before.shown.values() for each in self._backend.tools.shown.values()):
             for client, layout in list(self._serving.values()):
                 if layout.has_added:
                     await client.close()
@@ -477,8 +457,8 @@ class SandboxPool:
         masks = self._all_masks()
         found = await look(await self.guard(), masks, self._outside.writable)
         layout = replace(found, shown=masks.shown, network=self._shared_network(kind))
-        self._masks.is_cut = layout.is_cut
-        self._masks.now = {path: path in layout.denied for path, *_ in layout.masked}
+        self._is_cut = layout.is_cut
+        self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
         for client, other in list(self._serving.values()):
             if not {each for each in denied if other.has_added or not each[0].startswith("/")} <= set(other.masked):
@@ -501,15 +481,15 @@ class SandboxPool:
         `others` is an expression for paths of the whole repository that count, too.
         """
         key = (layout.stamp, paths)
-        if key not in self._masks.tracked:
+        if key not in self._tracked:
             view = self.instances.running.get(_VIEW)
             if view is None or not view.client.is_alive:
                 view = self.instances.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
             self.instances.postpone_closing(_VIEW)
             found = bool(others) and await has_secrets(view.client, others)
             found = found or (bool(paths) and await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied)))
-            self._masks.tracked = {key: found}
-        return self._masks.tracked[key]
+            self._tracked = {key: found}
+        return self._tracked[key]
 
     async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> Instance:
         backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
@@ -530,8 +510,8 @@ class SandboxPool:
 
     def _all_masks(self) -> MaskExpressions:
         """Return the masks of all sessions together: what one of them masks is masked."""
-        found = list(dict.fromkeys(self._masks.of_sessions.values())) or self._masks.opened or [MaskExpressions()]
-        denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._masks.opened, *found)) if each)
+        found = list(dict.fromkeys(self._session_masks.values())) or self._opened_masks or [MaskExpressions()]
+        denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._opened_masks, *found)) if each)
         shown = [each.shown for each in found]  # by the rules of each session
         return MaskExpressions(
             denied, found[0].secret, "".join(f"(?={each})" for each in dict.fromkeys(shown)) if all(shown) else ""

@@ -13,6 +13,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -100,42 +101,43 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ProjectTools:
-    """What a project gets: `path` are folders of programs of the tools, `withheld` texts on what was found and is not shown,
-    `offered` folders that the user can show, each with the reason.
+    """What a project gets: what is `shown`, by its target; `path`, folders of programs of the tools; `withheld`, texts on what
+    was found and is not shown; `offered`, folders that the user can show, each with the reason.
 
     `system` are programs that are only in the system's own folders.  `image_digest` is that of the project's description of an
     image, empty if it has none.
     `repository` is what git uses outside the workspace.
     """
 
-    shown: tuple[Shown, ...] = ()
-    path: tuple[str, ...] = ()
-    variables: tuple[tuple[str, str], ...] = ()
-    withheld: tuple[str, ...] = ()
-    offered: tuple[tuple[str, str], ...] = ()
-    system: tuple[str, ...] = ()
+    shown: dict[str, Shown] = field(default_factory=dict)
+    path: dict[str, None] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    withheld: dict[str, None] = field(default_factory=dict)
+    offered: dict[str, str] = field(default_factory=dict)
+    system: dict[str, None] = field(default_factory=dict)
     image_digest: str = ""
     repository: Repository = NO_REPOSITORY
 
     @property
     def without_copies(self) -> dict[str, str]:
         """Return variables for where caches cannot be copied on writing: uv does not run with a cache that is read-only."""
-        cache = dict(self.variables).get("UV_CACHE_DIR", _PACKAGES)
+        cache = self.variables.get("UV_CACHE_DIR", _PACKAGES)
         return {} if cache.startswith(_PACKAGES) else {"UV_NO_CACHE": "1"}
 
     def added(self, kind: InstanceKind, *, is_writable: bool = False) -> list[str]:
         """Return the folders outside the workspace that file operations use, with `is_writable` those it may change."""
-        shown = [each for each in self.shown if each.is_added and each.is_shown_in(kind)]
+        shown = [each for each in self.shown.values() if each.is_added and each.is_shown_in(kind)]
         return [each.target for each in shown if not is_writable or each.is_writable_in(kind)]
 
     def without_added(self) -> ProjectTools:
         """Return the tools without added folders."""
-        return replace(self, shown=tuple(each for each in self.shown if not each.is_added and not each.is_masked))
+        kept = {target: each for target, each in self.shown.items() if not each.is_added and not each.is_masked}
+        return replace(self, shown=kept)
 
     def facts(self) -> tuple[str, ...]:
         """Return what is shown and what is not, one line each for the user."""
         copied, writable = ", copied on writing", ", writable"
-        kinds = [(each, copied if each.is_cache else writable if each.is_writable else "") for each in self.shown]
+        kinds = [(each, copied if each.is_cache else writable if each.is_writable else "") for each in self.shown.values()]
         shown = [f"shown: {each.target} ({each.why}{kind})" for each, kind in kinds]
         return (*shown, *(f"not shown: {each}" for each in self.withheld))
 
@@ -153,29 +155,13 @@ _PLACE, _SYSTEM_PLACE = _any_of(_PLACES), _any_of(_TABLE["system_places"])
 
 
 class _Finder:
-    """Adds tools to those that are known."""
+    """Adds to the `tools` that are known."""
 
     def __init__(
         self, workspace: Path, home: Path | None = None, texts: Mapping[str, str] | None = None, tools: ProjectTools = NO_TOOLS
     ) -> None:
         self.workspace, self.home, self.texts = workspace, (home or Path.home()).resolve(), texts or {}
-        self._tools = tools
-        self.shown = {each.target: each for each in tools.shown}
-        self.variables, self.offered = dict(tools.variables), dict(tools.offered)
-        self.path, self.withheld = dict.fromkeys(tools.path), dict.fromkeys(tools.withheld)
-        self.system = dict.fromkeys(tools.system)
-
-    def found(self) -> ProjectTools:
-        """Return the tools with what was found."""
-        return replace(
-            self._tools,
-            shown=tuple(sorted(self.shown.values(), key=lambda each: each.target.count("/"))),
-            path=tuple(self.path),
-            variables=tuple(self.variables.items()),
-            withheld=tuple(self.withheld),
-            offered=tuple(self.offered.items()),
-            system=tuple(self.system),
-        )
+        self.tools = deepcopy(tools)
 
     def add_folder(self, folder: Path, why: str) -> bool:
         """Show the place that a path is in, under each name that leads to it; False where it is not shown."""
@@ -185,8 +171,8 @@ class _Finder:
             return True
         if self._place(names[-1]) is None:
             whole = _whole_tool(names[-1])
-            self.withheld[f'{whole} ({why}): to show it, set toolchains = ["{whole}"]'] = None
-            self.offered[str(whole)] = f"{_HAS}{why}"
+            self.tools.withheld[f'{whole} ({why}): to show it, set toolchains = ["{whole}"]'] = None
+            self.tools.offered[str(whole)] = f"{_HAS}{why}"
             return False
         for place in places:
             self.show(place, why)
@@ -194,14 +180,14 @@ class _Finder:
 
     def show(self, place: Path, why: str) -> None:
         """Show a folder, unless it may hold what is nobody's business."""
-        if str(place) in self.shown or place.is_relative_to(self.workspace):
+        if str(place) in self.tools.shown or place.is_relative_to(self.workspace):
             return
         try:
             (source,) = check_toolchains([place], self.workspace)
         except UsageError as error:
-            self.withheld[f"{place} ({why}): {error}"] = None
+            self.tools.withheld[f"{place} ({why}): {error}"] = None
             return
-        self.shown[str(place)] = Shown(str(place), source, why)
+        self.tools.shown[str(place)] = Shown(str(place), source, why)
 
     def _place(self, path: Path) -> Path | None:
         """Return the known place that a path is in."""
@@ -219,7 +205,7 @@ class _Finder:
         real = list(_names(home, self.workspace))[-1]
         if _is_there(real):
             version = re.search(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", text, re.MULTILINE)
-            self.system[f"Python {version[1] if version else ''}".strip()] = None
+            self.tools.system[f"Python {version[1] if version else ''}".strip()] = None
             return True
         if real.is_relative_to(self.workspace):
             return True
@@ -234,27 +220,29 @@ class _Finder:
             self.add_program(program, name, f"{name}, for {marker}")
         if found:
             self.add_caches(row, marker)
-        if any(name in self.system for name in row.programs):
+        if any(name in self.tools.system for name in row.programs):
             for place in sorted(each for pattern in row.settings for each in Path("/etc").glob(pattern)):
-                self.shown[str(place)] = Shown(str(place), place.resolve(), f"settings of {row.programs[0]}", is_system=True)
+                self.tools.shown[str(place)] = Shown(
+                    str(place), place.resolve(), f"settings of {row.programs[0]}", is_system=True
+                )
 
     def add_program(self, program: Path, name: str, why: str) -> None:
         """Show a program: its place, or itself where it is a single file."""
         real = list(_names(program, self.workspace))[-1]
         if _is_there(program) and _is_there(real):
-            self.system[name] = None
+            self.tools.system[name] = None
             return
         if real.is_relative_to(self.workspace):
             return
         place = self._place(real) or self._place(program)
         if place is None and real.is_file() and _is_binary(real):
-            self.shown[f"/opt/lmtui/bin/{name}"] = Shown(f"/opt/lmtui/bin/{name}", real, why)
+            self.tools.shown[f"/opt/lmtui/bin/{name}"] = Shown(f"/opt/lmtui/bin/{name}", real, why)
             return
         if not self.add_folder(real if self._place(real) else program, why):
             return
         assert place is not None
         folder = place / "bin" if (place / "bin" / name).exists() else program.parent
-        self.path[str(folder)] = None
+        self.tools.path[str(folder)] = None
         self.add_environment(read_beginning(place / "pyvenv.cfg"), f"the Python of {name}")
         if place == self.home / ".cargo/bin" and (self.home / ".rustup").is_dir():
             self.show(self.home / ".rustup", why)
@@ -277,16 +265,18 @@ class _Finder:
             given = os.environ.get(name, "")
             told = given if given.startswith("/usr/") else value.format(home=self.home)
             if not told.startswith("/") or Path(told).is_dir():
-                self.variables[name] = told
+                self.tools.variables[name] = told
         if row is _UV and not (self.home / _UV.caches[0]).is_dir():
-            self.variables["UV_NO_CACHE"] = "1"
+            self.tools.variables["UV_NO_CACHE"] = "1"
         for cache in row.caches:
             folder = self.home / cache
             if folder.is_dir() and folder.resolve() == folder:
-                self.shown[str(folder)] = Shown(str(folder), folder, f"packages that were fetched, for {marker}", is_cache=True)
+                self.tools.shown[str(folder)] = Shown(
+                    str(folder), folder, f"packages that were fetched, for {marker}", is_cache=True
+                )
         if "cargo" in row.programs and (settings := cargo_settings(self.home)):
             target = str(self.home / _CARGO_SETTINGS)
-            self.shown[target] = Shown(target, _kept(settings), "registries of cargo")
+            self.tools.shown[target] = Shown(target, _kept(settings), "registries of cargo")
 
 
 def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | None = None) -> ProjectTools:
@@ -301,32 +291,32 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
     for name in ENVIRONMENTS:
         text = texts.get(f"{name}/pyvenv.cfg")
         if text is not None and finder.add_environment(text, f"the Python of {name}"):
-            finder.variables.setdefault("VIRTUAL_ENV", f"{workspace}/{name}")
+            finder.tools.variables.setdefault("VIRTUAL_ENV", f"{workspace}/{name}")
             if _MADE_BY_UV.search(text):
                 finder.add_row(_UV, f"{name}/pyvenv.cfg")
-    if "VIRTUAL_ENV" not in finder.variables:
+    if "VIRTUAL_ENV" not in finder.tools.variables:
         _add_poetry_environment(finder)
     for row in _ROWS:
         if marker := next((name for name in row.markers if name in texts), ""):
             finder.add_row(row, marker)
     if (packages := kept_dir("packages", workspace)).is_dir():
-        _add_packages(finder.shown, finder.variables, packages, [name for name in _FETCHED if (packages / name).exists()])
-    return finder.found()
+        _add_packages(finder.tools, packages, [name for name in _FETCHED if (packages / name).exists()])
+    return finder.tools
 
 
 def with_repository(tools: ProjectTools, repository: Repository) -> ProjectTools:
     """Return the tools with the repository that a workspace belongs to, and the user's settings of git."""
     places = dict.fromkeys([Path(repository.config).parent, *repository.rules] if repository.config else [], "settings")
     places |= {repository.common: "common"} if repository.common is not None else {}
-    shown = [Shown(str(place), place, _OF_GIT[git], git=git) for place, git in places.items()]
-    withheld = (repository.problem,) if repository.problem else ()
-    return replace(tools, shown=(*shown, *tools.shown), withheld=(*tools.withheld, *withheld), repository=repository)
+    shown = {str(place): Shown(str(place), place, _OF_GIT[git], git=git) for place, git in places.items()}
+    withheld = tools.withheld | ({repository.problem: None} if repository.problem else {})
+    return replace(tools, shown=shown | tools.shown, withheld=withheld, repository=repository)
 
 
 def with_remote(tools: ProjectTools, path: Path, *, is_writable: bool) -> ProjectTools:
     """Return the tools with another repository that git uses."""
     shown = Shown(str(path), path, "a remote repository", is_writable=is_writable, git="remote")
-    return replace(tools, shown=(*(each for each in tools.shown if each.target != shown.target), shown))
+    return replace(tools, shown=tools.shown | {shown.target: shown})
 
 
 def lacking_in_image(tools: ProjectTools) -> str:
@@ -335,29 +325,21 @@ def lacking_in_image(tools: ProjectTools) -> str:
     Programs in the home folder are shown in a container too, but those that were built here need this machine's libraries.
     """
     lacking = [name for name in tools.system if name not in _IN_IMAGE]
-    lacking += [why.removeprefix(_HAS) for _, why in tools.offered]
-    return ", ".join([*lacking, *(each.why for each in tools.shown if any(part in each.target for part in _BUILT_HERE))])
+    lacking += [why.removeprefix(_HAS) for why in tools.offered.values()]
+    lacking += [each.why for target, each in tools.shown.items() if any(part in target for part in _BUILT_HERE)]
+    return ", ".join(lacking)
 
 
-@dataclass(frozen=True, slots=True)
-class MissingProgram:
-    """A program that a command did not find, where this machine has it; the folder that would have to be shown.
-
-    `is_systems`: bubblewrap always shows that folder.  `note` says how commands get it.
-    """
-
-    where: str
-    folder: Path
-    note: str
-    is_systems: bool
-
-
-def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[MissingProgram]:
-    """Return the programs that a command did not find and that the user's machine has.  Blocks.
+def find_missing(output: str, workspace: Path, *, in_image: bool) -> tuple[dict[str, str], list[str]]:
+    """Return what is known of programs that a command did not find and that the user's machine has.  Blocks.
 
     `in_image`: the system's programs are those of a container's image.
+
+    Returns:
+        Folders that the user could show, each with the reason; and notes on how commands get the programs.
     """
-    found: list[MissingProgram] = []
+    offers: dict[str, str] = {}
+    notes: list[str] = []
     for name in list(dict.fromkeys(_NOT_FOUND.findall(output)))[:_MOST_NAMED]:
         if (program := _Finder(workspace).program(name)) is None:
             continue
@@ -367,11 +349,11 @@ def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[Missin
             way = f'the user can show it with toolchains = ["{folder}"] or the rule Tools({folder})'
         if is_systems := _is_there(folder):
             way = "--sandbox bubblewrap shows it"
-        where, place = f"{name} is at {program}", "image" if in_image else "sandbox"
+        else:
+            offers[str(folder)] = f"{name} is at {program}"
         if in_image or not is_systems:
-            note = f"{where} on this machine, not in the {place}; {way}"
-            found.append(MissingProgram(where, folder, note, is_systems))
-    return found
+            notes.append(f"{name} is at {program} on this machine, not in the {'image' if in_image else 'sandbox'}; {way}")
+    return offers, notes
 
 
 def can_show(folder: Path, workspace: Path) -> bool:
@@ -386,13 +368,14 @@ def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) 
     """Return the tools with folders that the user allowed to show, and the Python of an environment in one.  Blocks."""
     finder = _Finder(workspace, tools=tools)
     for folder in folders:
-        finder.shown[str(folder)] = Shown(str(folder), folder, "you allowed it")
-        finder.path |= dict.fromkeys(programs([folder]))
-        finder.offered.pop(str(folder), None)
-        finder.withheld = {text: None for text in finder.withheld if text.partition(" (")[0] != str(folder)}
+        finder.tools.shown[str(folder)] = Shown(str(folder), folder, "you allowed it")
+        finder.tools.path.update(dict.fromkeys(programs([folder])))
+        finder.tools.offered.pop(str(folder), None)
+        for text in [each for each in finder.tools.withheld if each.partition(" (")[0] == str(folder)]:
+            del finder.tools.withheld[text]
         for settings in (folder / "pyvenv.cfg", *folder.glob("*/pyvenv.cfg")):
             finder.add_environment(read_beginning(settings), f"the Python of {settings.parent.name}")
-    return finder.found()
+    return finder.tools
 
 
 def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path | None = None) -> ProjectTools:
@@ -410,7 +393,7 @@ def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path 
             finder.add_program(path, path.name, f"{path.name}, which was started")
     if program in _UV.programs:
         finder.add_caches(_UV, program)
-    return finder.found()
+    return finder.tools
 
 
 def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskExpressions) -> ProjectTools:
@@ -424,10 +407,10 @@ def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskE
         SandboxUnavailable: the masks cannot be made.
     """
     writable = [folder.path for folder in folders if folder.is_writable]
-    shown = {each.target: each for each in tools.without_added().shown}
+    shown = tools.without_added().shown
     paths = {target: (each.source, Path(target)) for target, each in shown.items()}
     inside = [target for target, pair in paths.items() if any(path.is_relative_to(each) for path in pair for each in writable)]
-    withheld = [f"{shown.pop(target).target}: it is in a folder that commands may change" for target in inside]
+    withheld = {f"{shown.pop(target).target}: it is in a folder that commands may change": None for target in inside}
     for folder in folders:
         target = str(folder.path)
         shown[target] = Shown(target, folder.path, "added folder", is_writable=folder.is_writable, is_added=True)
@@ -435,8 +418,7 @@ def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskE
             file, empty, _ = mask_sources()
             target = f"{folder.path}/{path}"
             shown[target] = Shown(target, empty if is_folder else file, "masked", is_masked=True)
-    ordered = tuple(sorted(shown.values(), key=lambda each: each.target.count("/")))
-    return replace(tools, shown=ordered, withheld=tuple(dict.fromkeys((*tools.withheld, *withheld))))
+    return replace(tools, shown=shown, withheld=tools.withheld | withheld)
 
 
 def tool_places(home: Path) -> list[Path]:
@@ -452,24 +434,24 @@ def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> 
         packages: the project's own folder of packages.
         certificates: those that this machine trusts, as an image may have others.
     """
-    shown = {each.target: each for each in tools.shown}
-    variables = dict(tools.variables) | {"CARGO_NET_OFFLINE": "false", "UV_OFFLINE": "0"}
-    variables.pop("UV_NO_CACHE", None)
-    _add_packages(shown, variables, packages, _FETCHED)
+    tools = deepcopy(tools)
+    tools.variables.update({"CARGO_NET_OFFLINE": "false", "UV_OFFLINE": "0"})
+    tools.variables.pop("UV_NO_CACHE", None)
+    _add_packages(tools, packages, _FETCHED)
     if certificates is not None:
         target = "/opt/lmtui/certificates.pem"
-        shown[target] = Shown(target, certificates, "the certificates that this machine trusts")
-        variables |= dict.fromkeys((*CERTIFICATES, "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO"), target)
-    return replace(tools, shown=tuple(shown.values()), variables=tuple(variables.items()))
+        tools.shown[target] = Shown(target, certificates, "the certificates that this machine trusts")
+        tools.variables.update(dict.fromkeys((*CERTIFICATES, "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO"), target))
+    return tools
 
 
-def _add_packages(shown: dict[str, Shown], variables: dict[str, str], packages: Path, names: Iterable[str]) -> None:
-    shown[_PACKAGES] = Shown(_PACKAGES, packages, "packages that were fetched for this project", is_writable=True)
+def _add_packages(tools: ProjectTools, packages: Path, names: Iterable[str]) -> None:
+    tools.shown[_PACKAGES] = Shown(_PACKAGES, packages, "packages that were fetched for this project", is_writable=True)
     for name in names:
-        variables |= dict.fromkeys(_FETCHED[name], f"{_PACKAGES}/{name}")
-    if settings := next((each for each in shown.values() if each.target.endswith(_CARGO_SETTINGS)), None):
+        tools.variables.update(dict.fromkeys(_FETCHED[name], f"{_PACKAGES}/{name}"))
+    if settings := next((each for target, each in tools.shown.items() if target.endswith(_CARGO_SETTINGS)), None):
         target = f"{_PACKAGES}/cargo/config.toml"
-        shown[target] = replace(settings, target=target)
+        tools.shown[target] = replace(settings, target=target)
 
 
 def _kept(settings: str) -> Path:
@@ -488,8 +470,8 @@ def _add_poetry_environment(finder: _Finder) -> None:
     for environment in sorted(finder.home.glob(f".cache/pypoetry/virtualenvs/*-{ending}-py*"))[-1:]:
         if finder.add_folder(environment, "poetry's environment of this project"):
             finder.add_environment(read_beginning(environment / "pyvenv.cfg"), "the Python of poetry's environment")
-            finder.path[str(environment / "bin")] = None
-            finder.variables["VIRTUAL_ENV"] = str(environment)
+            finder.tools.path[str(environment / "bin")] = None
+            finder.tools.variables["VIRTUAL_ENV"] = str(environment)
 
 
 def _names(path: Path, workspace: Path) -> Iterator[Path]:

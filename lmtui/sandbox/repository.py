@@ -52,15 +52,6 @@ class Repository:
     rules: tuple[Path, ...] = ()
     problem: str = ""
 
-    def for_guest(self) -> dict[str, str]:
-        """Return the values of `guest/settings.py`."""
-        return {
-            "git_config": self.config,
-            "git_dir": str(self.git_dir or ""),
-            "git_top": str(self.top or ""),
-            "git_problem": self.problem,
-        }
-
     def stamp(self) -> str:
         """Return a text that changes when the repository does.  Blocks."""
         names = [*((self.git_dir / name) for name in ("index", "HEAD", "logs/HEAD") if self.git_dir)]

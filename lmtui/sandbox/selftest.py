@@ -42,9 +42,8 @@ async def verify_read_only(client: Client, guard: Client) -> None:
     """
     probe = f".lmtui-probe-{secrets.token_hex(6)}"
     changed = await _said(client, _READ_ONLY_SCRIPT.replace("PROBE", probe), "the read-only instance failed its test")
-    taken, _ = await guard.call("guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
-    is_left = replies.parse(taken, replies.TakenReply).was_there
-    if changed != ["scratch"] or is_left:
+    taken, _ = await guard.ask(replies.TakenReply, "guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
+    if changed != ["scratch"] or taken.was_there:
         what = ", ".join(each for each in changed if each != "scratch") or "its scratch space is missing"
         raise SandboxUnavailable(f"the read-only instance failed its test: {what}")
 
@@ -143,8 +142,7 @@ async def _said(client: Client, script: str, problem: str) -> list[str]:
     """Run a script and return the lines that it says."""
     fields = {"command": script, "is_own": True, "timeout_s": _LIMIT_S, "memory_mb": _MEMORY_MB}
     try:
-        facts, data = await client.call("run", fields, limit_s=_LIMIT_S * 2)
-        replies.parse(facts, replies.RunReply)
+        _, data = await client.ask(replies.RunReply, "run", fields, limit_s=_LIMIT_S * 2)
     except SandboxError as error:
         raise SandboxUnavailable(f"{problem}: {error}") from error
     return data.decode("utf-8", "replace").splitlines()

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.sanitize import sanitize_line
+from lmtui.sandbox import replies
 from lmtui.sandbox.guest import protocol
 
 _BUFFER_BYTES = 2_097_152
@@ -298,6 +299,24 @@ class Client:
             if pending.answer.done() and not pending.answer.cancelled():
                 pending.answer.exception()  # seen, whether or not it was raised
         return facts, bytes(pending.data)
+
+    async def ask(
+        self,
+        shape: type[replies.R],
+        op: str,
+        fields: Mapping[str, object],
+        data: bytes = b"",
+        *,
+        limit_s: float,
+        on_live: Live | None = None,
+    ) -> tuple[replies.R, bytes]:
+        """Make a call, and return the checked fields of its answer and the data.
+
+        Raises:
+            SandboxError: as `call` does; or the answer is an error, or does not have this shape.
+        """
+        facts, answer = await self.call(op, fields, data, limit_s=limit_s, on_live=on_live)
+        return replies.parse(facts, shape), answer
 
     def begin(
         self, op: str, fields: Mapping[str, object], *, on_piece: Piece | None = None, on_live: Live | None = None

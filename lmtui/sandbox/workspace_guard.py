@@ -158,8 +158,7 @@ class WorkspaceGuard:
         if not self.keeps_git:
             return
         guard = self._keeper = await self._guard()
-        facts, _ = await guard.call("guard", {"action": "keep"}, limit_s=_GUARD_S)
-        replies.parse(facts, replies.Reply)
+        await guard.ask(replies.Reply, "guard", {"action": "keep"}, limit_s=_GUARD_S)
 
     async def end_git(self) -> Findings:
         """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
@@ -181,8 +180,8 @@ class WorkspaceGuard:
         if guard is None or not guard.is_alive:
             return (), [_NOT_COMPARED]
         async with self._frozen():
-            facts, _ = await guard.call("guard", {"action": "put_back"}, limit_s=_GUARD_S)
-        return tuple(_shown(bytes.fromhex(path)) for path in replies.parse(facts, replies.PutBackReply).changed), []
+            reply, _ = await guard.ask(replies.PutBackReply, "guard", {"action": "put_back"}, limit_s=_GUARD_S)
+        return tuple(_shown(bytes.fromhex(path)) for path in reply.changed), []
 
     async def _set_aside(self, guard: Client, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
         """Return the new place of each path, and why something could not be moved."""
@@ -194,8 +193,7 @@ class WorkspaceGuard:
             if not own:
                 continue
             fields = {"action": "set_aside", "folder": folder, "paths": [path.hex() for path in own]}
-            facts, _ = await guard.call("guard", fields, limit_s=_GUARD_S)
-            reply = replies.parse(facts, replies.MovedReply)
+            reply, _ = await guard.ask(replies.MovedReply, "guard", fields, limit_s=_GUARD_S)
             moved |= {own[bytes.fromhex(path)]: f"{_shown(start)}{target}" for path, target in reply.moved}
             problem = problem or sanitize_line(reply.problem)
         return moved, problem
@@ -204,8 +202,8 @@ class WorkspaceGuard:
         found: list[_Found] = []
         is_cut = False
         for folder in self._folders:
-            facts, _ = await client.call("survey", {"folder": folder, "since_ns": since_ns}, limit_s=_SURVEY_S)
-            reply = replies.parse(facts, replies.SurveyReply)
+            fields = {"folder": folder, "since_ns": since_ns}
+            reply, _ = await client.ask(replies.SurveyReply, "survey", fields, limit_s=_SURVEY_S)
             start = _start(folder)
             found += [(start + bytes.fromhex(path), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found]
             is_cut = is_cut or reply.is_cut
@@ -300,8 +298,8 @@ async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = ())
     fields = {"action": "layout", "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
     layout = SandboxLayout()
     for folder in ("", *added):
-        facts, _ = await guard.call("guard", fields | {"folder": folder}, limit_s=_ANSWER_S)
-        found = from_reply(replies.parse(facts, replies.LayoutReply), folder)
+        reply, _ = await guard.ask(replies.LayoutReply, "guard", fields | {"folder": folder}, limit_s=_ANSWER_S)
+        found = from_reply(reply, folder)
         layout = layout.with_added(found, folder) if folder else found
     if layout.is_cut and masks.denied:
         raise SandboxUnavailable(_TOO_MANY, _FEWER)
@@ -338,8 +336,7 @@ async def check_mounts(client: Client, kind: InstanceKind, layout: SandboxLayout
     fields = {"masked": [path for path, *_ in layout.masked] if kind.is_masked else [], "read_only": read_only_in(kind, layout)}
     if not fields["masked"] and not fields["read_only"]:
         return
-    facts, _ = await client.call("compare", fields, limit_s=_ANSWER_S)
-    found = replies.parse(facts, replies.CompareReply)
+    found, _ = await client.ask(replies.CompareReply, "compare", fields, limit_s=_ANSWER_S)
     if found.visible:
         raise SandboxUnavailable(f"{sanitize_line(found.visible[0])} cannot be masked, so no command can run", "Try again.")
     if found.replaced:
@@ -356,30 +353,26 @@ async def has_git(view: Client, paths: Sequence[str], *, is_denied: bool) -> boo
         "timeout_s": _HISTORY_S,
         "memory_mb": _GIT_MEMORY_MB,
     }
-    facts, data = await view.call("git", listing, limit_s=_ANSWER_S)
-    if replies.parse(facts, replies.RunReply).exit == 0 and data:
+    ended, data = await view.ask(replies.RunReply, "git", listing, limit_s=_ANSWER_S)
+    if ended.exit == 0 and data:
         return True
     history = {**listing, "arguments": ["rev-list", "--all", "--max-count=1", "--", *paths]}
-    facts, data = await view.call("git", history, limit_s=_ANSWER_S)
-    ended = replies.parse(facts, replies.RunReply)
+    ended, data = await view.ask(replies.RunReply, "git", history, limit_s=_ANSWER_S)
     return is_denied if ended.reason == "timeout" else ended.exit == 0 and bool(data)
 
 
 async def has_secrets(view: Client, expression: str) -> bool:
     """Tell whether a repository that is larger than the workspace has or had files whose paths match an expression."""
-    facts, _ = await view.call("listing", {"what": "secrets", "expression": expression}, limit_s=_ANSWER_S)
-    return replies.parse(facts, replies.ListingReply).is_cut
+    fields = {"what": "secrets", "expression": expression}
+    return (await view.ask(replies.ListingReply, "listing", fields, limit_s=_ANSWER_S))[0].is_cut
 
 
 async def freeze(client: Client) -> None:
     """Stop every process of an instance; end it if its supervisor cannot do that."""
-    try:
-        facts, _ = await client.call("freeze", {}, limit_s=_FREEZING_S)
-        is_frozen = replies.parse(facts, replies.FrozenReply).is_frozen
-    except SandboxError:
-        is_frozen = False
-    if not is_frozen:
-        await client.close()
+    with contextlib.suppress(SandboxError):
+        if (await client.ask(replies.FrozenReply, "freeze", {}, limit_s=_FREEZING_S))[0].is_frozen:
+            return
+    await client.close()
 
 
 async def thaw(clients: Sequence[Client]) -> None:

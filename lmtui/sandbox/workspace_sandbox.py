@@ -109,7 +109,7 @@ class WorkspaceSandbox:
 
     Args:
         instances: the supervisors of the workspace.
-        release: lets go of them.
+        release: lets go of them; None where somebody else does.
         launcher: starts long-running programs.
         limits: what commands may take.
         connect: makes a backend whose way out is a proxy.
@@ -118,7 +118,7 @@ class WorkspaceSandbox:
     def __init__(
         self,
         pool: SandboxPool,
-        release: Callable[[SandboxPool], Awaitable[None]],
+        release: Callable[[SandboxPool], Awaitable[None]] | None,
         launcher: GuardedLauncher | None = None,
         *,
         limits: CommandLimits = CommandLimits(),
@@ -132,7 +132,7 @@ class WorkspaceSandbox:
         self.background = SandboxBackground(pool, limits)
         self.limits = limits
         self.launcher: GuardedLauncher | None = launcher
-        self._release: Callable[[SandboxPool], Awaitable[None]] | None = release
+        self._release = release
         self._instance_kind = InstanceKind.MAIN
         self._warned: set[str] = set()
         self._revealed: frozenset[str] = frozenset()
@@ -153,7 +153,7 @@ class WorkspaceSandbox:
         """Return the same workspace with its own background commands."""
         if self._overlay is not None:
             return self
-        own = WorkspaceSandbox(self._pool, _nothing_to_release, self.launcher, limits=self.limits, connect=self._connect)
+        own = WorkspaceSandbox(self._pool, None, self.launcher, limits=self.limits, connect=self._connect)
         own._instance_kind = self._instance_kind
         return own
 
@@ -282,12 +282,10 @@ class WorkspaceSandbox:
             if await self._pool.refresh_tools():
                 return _with_note(result, _TOOLS_CHANGED)
             in_image = backend.name in ("docker", "podman")
-            missing = await asyncio.to_thread(find_missing, tail, self._pool.workspace, in_image=in_image)
-            offers = dict(backend.tools.offered)
-            offers |= {str(each.folder): each.where for each in missing if not each.is_systems}
-            if gate is not None and await self._offer_tools(offers, gate):
+            found, notes = await asyncio.to_thread(find_missing, tail, self._pool.workspace, in_image=in_image)
+            if gate is not None and await self._offer_tools(backend.tools.offered | found, gate):
                 return _with_note(result, _TOOLS_CHANGED)
-            notes = [each.note for each in missing] + [f"not in the sandbox: {each}" for each in backend.tools.withheld]
+            notes += [f"not in the sandbox: {each}" for each in backend.tools.withheld]
             for note in notes:
                 if gate is not None and note not in self._warned:
                     self._warned.add(note)
@@ -479,8 +477,8 @@ class WorkspaceSandbox:
 
     async def close(self) -> None:
         release, self._release = self._release, None
+        await self.background.close()
         if release is not None:
-            await self.background.close()
             await release(self._pool)
 
     async def _call(
@@ -491,18 +489,15 @@ class WorkspaceSandbox:
             fields["folder"], fields["path"] = self._locate(at)
         if self._overlay is not None:
             async with self._overlay.client(self._instance_kind, writes=op not in _LOOKING) as client:
-                facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
-            return replies.parse(facts, shape), answer
+                return await client.ask(shape, op, fields, data, limit_s=_FILE_CALL_S)
         client = await self._pool.client(self._instance_kind, self._revealed, is_for_one_file=op not in _SWEEPING)
-        facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
-        return replies.parse(facts, shape), answer
+        return await client.ask(shape, op, fields, data, limit_s=_FILE_CALL_S)
 
     async def _run(self, client: Client, op: str, limit_s: int, on_output: OutputSink | None, **fields: object) -> ExecResult:
         live = replies.LiveOutput(on_output) if on_output is not None else None
-        facts, data = await client.call(op, fields, limit_s=limit_s + _SPARE_S, on_live=live)
+        reply, data = await client.ask(replies.RunReply, op, fields, limit_s=limit_s + _SPARE_S, on_live=live)
         if live is not None:
             live.finish()
-        reply = replies.parse(facts, replies.RunReply)
         saved = "" if self._overlay is not None else sanitize_line(reply.saved)  # what an overlay saves goes with it
         result = ExecResult(
             exit_code=reply.exit,
@@ -538,7 +533,7 @@ class WorkspaceSandbox:
         """Return another way to the same instances, without what starts programs."""
         view = copy(self)
         view._instance_kind, view._revealed = kind, revealed
-        view._release, view.launcher = _nothing_to_release, None
+        view._release, view.launcher = None, None
         return view
 
     def _locate(self, path: str) -> tuple[str, str]:
@@ -565,10 +560,6 @@ def translate(pattern: str) -> str:
         raise SandboxError(str(error)) from error
 
 
-async def _nothing_to_release(_: SandboxPool) -> None:
-    """Do nothing: the instances belong to whoever holds the sandbox that may change things."""
-
-
 def _below(folder: str, paths: Sequence[str]) -> Sequence[str]:
     """Return paths of an added folder as they are named elsewhere."""
     return [f"{folder}/{path}".rstrip("/") for path in paths] if folder else paths
@@ -580,7 +571,6 @@ def _with_note(result: ExecResult, note: str) -> ExecResult:
 
 def _with_findings(result: ExecResult, findings: Sequence[Findings]) -> ExecResult:
     for found in findings:
-        result = replace(result, quarantined=found.quarantined, notable=found.notable)
-        for note in found.notes:
-            result = _with_note(result, note)
+        notes = (*result.notes, *found.notes)
+        result = replace(result, quarantined=found.quarantined, notable=found.notable, notes=notes)
     return result

@@ -123,10 +123,9 @@ class SandboxCheckpoints:
     ) -> tuple[replies.R, bytes]:
         client = await self._pool.client(InstanceKind.CHECKPOINT)
         try:
-            facts, data = await client.call("checkpoint", {"action": action, **fields}, content, limit_s=_CALL_S)
+            return await client.ask(shape, "checkpoint", {"action": action, **fields}, content, limit_s=_CALL_S)
         except ProtocolError as error:  # the names of the files do not fit into one request
             raise SandboxError("these are too many files at once", "Take back fewer steps, or single files.") from error
-        return replies.parse(facts, shape), data
 
 
 _LIST_S = 30.0
@@ -164,8 +163,7 @@ class SandboxListing:
 
     async def _call(self, what: str, **fields: object) -> tuple[replies.ListingReply, bytes]:
         client = await self._pool.client(InstanceKind.VIEW)
-        facts, data = await client.call("listing", {"what": what, **fields}, limit_s=_LIST_S)
-        return replies.parse(facts, replies.ListingReply), data
+        return await client.ask(replies.ListingReply, "listing", {"what": what, **fields}, limit_s=_LIST_S)
 
 
 def _records(data: bytes) -> list[str]:

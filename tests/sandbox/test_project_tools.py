@@ -54,7 +54,7 @@ def config(home: Path | str) -> str:
 
 
 def targets(tools: ProjectTools) -> list[str]:
-    return [each.target for each in tools.shown]
+    return list(tools.shown)
 
 
 @pytest.mark.parametrize("place", [".pyenv/versions/3.99.1", ".local/share/uv/python/cpython-3.99.1-linux", "miniforge3"])
@@ -62,7 +62,7 @@ def test_the_python_of_an_environment_is_shown(workspace: Path, home: Path, plac
     python(home / place)
     found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / place / "bin")})
     assert targets(found) == [str(home / place)]
-    assert dict(found.variables) == {"VIRTUAL_ENV": str(workspace / ".venv")}
+    assert found.variables == {"VIRTUAL_ENV": str(workspace / ".venv")}
 
 
 @for_each("named", ["{home}/.ssh", "{home}", "/etc", "/", "{home}/.config/x", "relative", "{home}/.pyenv/versions/../.."])
@@ -77,7 +77,7 @@ def test_a_tool_folder_that_holds_credentials_is_not_shown(workspace: Path, home
     (home / ".pyenv/versions/3.99.1/.netrc").write_text("machine x password y")
     found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / ".pyenv/versions/3.99.1/bin")})
     assert targets(found) == []
-    assert "holds credentials (.netrc)" in found.withheld[0]
+    assert "holds credentials (.netrc)" in next(iter(found.withheld))
 
 
 def test_a_cache_that_is_a_link_is_not_shown(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
