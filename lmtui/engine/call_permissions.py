@@ -57,20 +57,15 @@ class CommandNetworkApproval:
         self._answered: dict[str, bool] = {}
         self._asking = asyncio.Lock()
         self._question: PendingApproval | None = None
-        self._told: set[tuple[str, str]] = set()
-        self._told_total = 0
+        self._told: list[tuple[str, str]] = []
         self._is_closed = False
 
     async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
         async with self._asking:
-            decided = self._by_rules(host, is_listed=is_listed)
-            if decided is not None:
+            by_rules = partial(self._by_rules, host, is_listed=is_listed)
+            if (decided := by_rules()) is not None:
                 return decided
-
-            def is_covered() -> bool:
-                return self._by_rules(host, is_listed=is_listed) is True
-
-            return await self._answer(host, lambda: self._request(host, what), is_covered)
+            return await self._answer(host, lambda: self._request(host, what), lambda: by_rules() is True)
 
     async def may_show(self, folder: str, why: str) -> bool:
         """Return what rules say of a folder of tools, else what the user says."""
@@ -94,11 +89,10 @@ class CommandNetworkApproval:
             self._question.give(Answer(Outcome.NO), "interrupt")
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
-        if self._is_closed or (why_not and (host, why_not) in self._told) or self._told_total > _MAX_TOLD:
+        if self._is_closed or (why_not and (host, why_not) in self._told) or len(self._told) > _MAX_TOLD:
             return
-        self._told.add((host, why_not))
-        self._told_total += 1
-        if self._told_total > _MAX_TOLD:
+        self._told.append((host, why_not))
+        if len(self._told) > _MAX_TOLD:
             host, sent_bytes, received_bytes, why_not = "…", 0, 0, "further connections of this command are not listed"
         self._agent.emit(
             HostReached(
@@ -162,53 +156,6 @@ def lacks_network(agent: Agent, prepared: PreparedCall) -> bool:
     """Tell whether a command is to reach the package indexes and no rule lets it."""
     rules = {(rule.effect, rule.tool, rule.pattern) for rule in agent.all_rules()}
     return wants_network(prepared) and rules.isdisjoint(_ALL_HOSTS)
-
-
-async def build_approval_request(
-    agent: Agent,
-    call_id: str,
-    prepared: PreparedCall,
-    tool_context: ToolContext,
-    decision: Decision,
-    *,
-    behind: tuple[str, ...] = (),
-) -> ApprovalRequested:
-    """Return the request for one call; `behind` are the real paths behind its links.
-
-    Raises:
-        ToolError: the call cannot succeed, so there is nothing to ask about.
-    """
-    preview = await prepared.preview(tool_context)
-    is_outside = prepared.access is not Access.EXECUTE and any(
-        subject.startswith(("/", "../")) for subject in prepared.subjects
-    )
-    offers = () if decision.takes_no_rule or is_outside else suggested_rules(prepared.tool, prepared.access, prepared.subjects)
-    if not agent.services.approvals.is_attended:
-        offers = _lacking_rules(agent, prepared, decision, offers)
-    is_command = prepared.access is Access.EXECUTE
-    writes = prepared.access is Access.WRITE
-    changed = [path for path in (*prepared.subjects, *behind) if writes and path.startswith("/")]
-    return ApprovalRequested(
-        agent=agent.id,
-        approval_id=agent.services.approvals.next_id(),
-        call_id=call_id,
-        tool=prepared.tool,
-        text=escape_invisible(preview.text),
-        diff=escape_invisible(preview.diff),
-        path=preview.path,
-        why=decision.why if not changed else f"{decision.why}; undo does not cover {escape_invisible(', '.join(changed))}",
-        suggested_rule=offers[0] if offers else "",
-        offered_rules=offers,
-        cwd=agent.state.sandbox.folder if is_command else "",
-        sandbox=agent.state.sandbox.text,
-        limits=preview.limits,
-        uncovered=tuple(map(escape_invisible, decision.uncovered)),
-        commands=decision.commands,
-        hunks=preview.hunks,
-        parts=preview.parts,
-        can_try=may_try(agent, prepared),
-        digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
-    )
 
 
 def _lacking_rules(agent: Agent, prepared: PreparedCall, decision: Decision, offers: Sequence[str]) -> tuple[str, ...]:
@@ -293,8 +240,7 @@ async def learn_sandbox(agent: Agent, *calls: PreparedCall) -> None:
 
     Of `calls` at least one has to need that: it runs a command, or works in the overlay of the try mode.
     """
-    is_needed = not calls or agent.state.mode is Mode.TRY or any(each.access is Access.EXECUTE for each in calls)
-    if not is_needed:
+    if calls and agent.state.mode is not Mode.TRY and all(each.access is not Access.EXECUTE for each in calls):
         return
     if not agent.state.sandbox.name or agent.state.sandbox.has_read_only is None:
         status = await agent.services.sandbox.status()
@@ -353,8 +299,8 @@ def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -
     lacks_hosts = lacks_network(agent, prepared)
     if decision.verdict is Verdict.ALLOW and lacks_hosts:
         return Decision(Verdict.ASK, "it reaches the package indexes", reveals=decision.reveals, takes_no_rule=True)
-    takes_no_rule = decision.takes_no_rule or lacks_hosts  # a rule for the command alone does not open the network
-    return replace(decision, takes_no_rule=takes_no_rule)
+    # a rule for the command alone does not open the network
+    return replace(decision, takes_no_rule=decision.takes_no_rule or lacks_hosts)
 
 
 def _is_danger(agent: Agent, prepared: PreparedCall) -> bool:
@@ -407,10 +353,41 @@ async def ask(
         SandboxError: the same, from the sandbox.
     """
     tool_context, decision = tool_context or context_of(agent, call), decision or decide(agent, prepared, behind)
-    request = await build_approval_request(agent, call.id, prepared, tool_context, decision, behind=behind)
-    # a rule that is granted meanwhile does not answer a feature
-    is_features = decide(agent, prepared, behind).verdict is Verdict.ALLOW
-    opened = agent.services.approvals.open(
-        request, lambda: not is_features and decide(agent, prepared, behind).verdict is Verdict.ALLOW
+    preview = await prepared.preview(tool_context)
+    subjects, is_command = prepared.subjects, prepared.access is Access.EXECUTE
+    is_outside = not is_command and any(subject.startswith(("/", "../")) for subject in subjects)
+    offers = () if decision.takes_no_rule or is_outside else suggested_rules(prepared.tool, prepared.access, subjects)
+    approvals, why = agent.services.approvals, decision.why
+    if not approvals.is_attended:
+        offers = _lacking_rules(agent, prepared, decision, offers)
+    changed = [path for path in (*subjects, *behind) if path.startswith("/")]
+    if changed and prepared.access is Access.WRITE:
+        why += f"; undo does not cover {escape_invisible(', '.join(changed))}"
+    request = ApprovalRequested(
+        agent=agent.id,
+        approval_id=approvals.next_id(),
+        call_id=call.id,
+        tool=prepared.tool,
+        text=escape_invisible(preview.text),
+        diff=escape_invisible(preview.diff),
+        path=preview.path,
+        why=why,
+        suggested_rule=offers[0] if offers else "",
+        offered_rules=offers,
+        cwd=agent.state.sandbox.folder if is_command else "",
+        sandbox=agent.state.sandbox.text,
+        limits=preview.limits,
+        uncovered=tuple(map(escape_invisible, decision.uncovered)),
+        commands=decision.commands,
+        hunks=preview.hunks,
+        parts=preview.parts,
+        can_try=may_try(agent, prepared),
+        digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
     )
+
+    def is_allowed() -> bool:
+        return decide(agent, prepared, behind).verdict is Verdict.ALLOW
+
+    is_features = is_allowed()  # a rule that is granted meanwhile does not answer a feature
+    opened = approvals.open(request, lambda: not is_features and is_allowed())
     return PendingCall(prepared, decision, tool_context, opened, behind=behind)

@@ -55,32 +55,21 @@ def covers(pattern: str, command: SimpleCommand) -> bool:
 
 
 def _covers_layer(pattern: str, command: SimpleCommand) -> bool:
-    named = named_places(pattern, command.words)
-    if named is None:
-        return False
-    if len(named) == len(command.words) and all(literal_of(word) for word in pattern_words(pattern)):
-        return True  # every word is named: the user knows
-    if any(floor_reason(layer) for layer in layers(command)):
-        return False
-    return all(risk.index in named for risk in risks_of(command))
-
-
-def named_places(pattern: str, words: tuple[str, ...]) -> frozenset[int] | None:
-    """Match a rule against all words of a command.
-
-    Returns:
-        The places of the words that the rule names without a wildcard, None where the rule does not match.
-    """
-    wanted = list(pattern_words(pattern))
+    """Match a rule against all words of a command; each that makes it do more has to be named without a wildcard."""
+    words, wanted = command.words, list(pattern_words(pattern))
     is_open = bool(wanted) and wanted[-1].endswith("*") and not wanted[-1].endswith("\\*")
     if is_open:
         wanted[-1:] = _before_star(wanted)
     if len(words) < len(wanted) or (len(words) > len(wanted) and not is_open):
-        return None
-    pairs = list(zip(wanted, words, strict=False))
-    if not all(matches_glob(each, word) for each, word in pairs):
-        return None
-    return frozenset(i for i, (each, _) in enumerate(pairs) if literal_of(each) is not None)
+        return False
+    if not all(map(matches_glob, wanted, words)):
+        return False
+    if len(words) == len(wanted) and all(map(literal_of, pattern_words(pattern))):
+        return True  # every word is named: the user knows
+    if any(map(_is_below_floor, layers(command))):
+        return False
+    named = {i for i, each in enumerate(wanted) if literal_of(each) is not None}
+    return all(risk.index in named for risk in risks_of(command))
 
 
 def _before_star(wanted: list[str]) -> list[str]:
@@ -104,39 +93,26 @@ def pattern_words(pattern: str) -> tuple[str, ...]:
     return tuple(quoted.sub(read, word) for word in words)
 
 
-def floor_reason(command: SimpleCommand) -> str:
-    """Return why a command is below the hard floor, else an empty string."""
+def _is_below_floor(command: SimpleCommand) -> bool:
+    """Tell whether a command is hard to take back, or affects other machines: no wildcard covers it."""
     name, rest = command.program.rpartition("/")[2], command.words[1:]
+    is_recursive = any(re.match(r"-[A-Za-z]*[rR]|--r", word) for word in rest)
     if name == "rm":
-        return _removal(command)
+        places = [i for i, word in enumerate(command.words) if i and not word.startswith("-")]
+        is_made = bool(places) and all(_is_made(command.words[i]) for i in places)
+        return any(command.globs[i][:1] in ("*", "?") for i in places) or (is_recursive and not is_made)
     if name == "git":
         words = re.sub(r"\A(?:-[Cc] \S+ |-\S+ )*", "", " ".join(rest))
-        is_hit = any(re.match(each, words, re.DOTALL) for each in _GIT)
-        return f"git {words.partition(' ')[0]} discards work or publishes it" if is_hit else ""
-    if name in _ALWAYS or name.startswith("mkfs."):
-        return f"{name} is hard to take back"
-    if name in ("chmod", "chown", "chgrp") and _is_recursive(rest):
-        return f"{name} -R changes a whole tree"
-    found = [word for word in rest if word in _PUBLISHING.get(name, "").split()]
-    return f"{name} {found[0]} affects other machines" if found else ""
-
-
-def _removal(command: SimpleCommand) -> str:
-    places = [i for i, word in enumerate(command.words) if i and not word.startswith("-")]
-    if any(command.globs[i][:1] in ("*", "?") for i in places):
-        return "rm with a pattern removes whatever it meets"
-    is_made = bool(places) and all(_is_made(command.words[i]) for i in places)
-    return "rm -r removes whole folders" if _is_recursive(command.words[1:]) and not is_made else ""
+        return any(re.match(each, words, re.DOTALL) for each in _GIT)
+    if name in _ALWAYS or name.startswith("mkfs.") or (is_recursive and re.fullmatch("chmod|chown|chgrp", name)):
+        return True
+    return not word_set(_PUBLISHING.get(name, "")).isdisjoint(rest)
 
 
 def _is_made(path: str) -> bool:
     """Tell whether a path inside the workspace is something that a build makes again."""
     parts = path.removeprefix("./").rstrip("/").split("/")
     return not path.startswith(("/", "~")) and ".." not in parts and _MADE.match(parts[-1]) is not None
-
-
-def _is_recursive(words: tuple[str, ...]) -> bool:
-    return any(re.match(r"-[A-Za-z]*[rR]|--r", word) for word in words)
 
 
 _MAX_DEPTH = 4
@@ -205,9 +181,7 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
 
 def names_path(pattern: str, text: str) -> bool:
     """Tell whether a text names a path that a pattern matches, or its folder (`secrets` for `secrets/**`)."""
-    hint = _hint(pattern)
-    paths = (straight(word) for word in _words(text) if hint in word)
-    return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in paths)
+    return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in _paths(text))
 
 
 def straight(path: str) -> str:
@@ -218,28 +192,19 @@ def straight(path: str) -> str:
     return normal.lstrip("/").removeprefix("workspace/")
 
 
-def _hint(pattern: str) -> str:
-    """Return characters that are in each word which names what a pattern is about."""
-    if "{" in pattern or "\\" in pattern:
-        return ""
-    parts = [part for part in pattern.split("/") if part != "**"]
-    needed = parts[:-1] or parts
-    return max((run for part in needed for run in re.split(r"[*?]|\[[^\]]*\]", part)), key=len, default="")
-
-
 @lru_cache(maxsize=16)
 def _plain_text(text: str) -> str:
     return _without_quotes(text)
 
 
 @lru_cache(maxsize=16)
-def _words(text: str) -> frozenset[str]:
-    """Return the words of a text, as wholes, in pieces, and as the grammar reads them (a blank in quotes is part of a word)."""
+def _paths(text: str) -> frozenset[str]:
+    """Return what may be paths in a text: words, whole and in pieces, and as the grammar reads them (with blanks in quotes)."""
     plain = _plain_text(text)
     found = {*plain.split(), *_PIECES.split(plain)}
     if has_tree(text):
         found.update(unquoted(word) for command in outline(text).commands for word in command)
-    return frozenset(found - {""})
+    return frozenset(map(straight, found - {""}))
 
 
 def _holds(text: str, names: tuple[str, ...]) -> bool:

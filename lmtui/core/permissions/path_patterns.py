@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from itertools import pairwise
 
 from lmtui.core.errors import UsageError
 
@@ -71,6 +70,7 @@ _SECRET = re.compile(rf"{secret_regex()}|proc/(?:.*/)?environ\Z", re.DOTALL)
 
 
 EVERYTHING = "*"
+WILDCARDS = r"*?\[{"
 _MOST_CHARS, _MOST_ALTERNATIVES = 4096, 64
 _SPECIAL = "*?[]{},!\\ '\"~"
 _ANY_CHAR = r"(?>[^/\x80-\xff]|[\xc2-\xf4][\x80-\xbf]+|[\x80-\xff])"
@@ -102,13 +102,6 @@ def normalize(pattern: str) -> str:
 def escape(path: str) -> str:
     """Return a pattern that matches exactly this path."""
     return re.sub(r"([*?\[\]{},!\\'\"~]|\A[ \t\n]|[ \t\n]\Z)", r"\\\1", path)
-
-
-def literal(pattern: str) -> str | None:
-    """Return the one path that a pattern without wildcards names, else None."""
-    if re.search(r"(?<!\\)(?:\\\\)*[*?\[{]", pattern):
-        return None
-    return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
 
 
 def matches(pattern: str, path: str, *, covers_below: bool = False) -> bool:
@@ -243,6 +236,9 @@ def _check_set(inner: str) -> None:
         )
 
 
+_BRACE = re.compile(r"\\.|\{((?:\\.|[^\\{}])*)\}|[{}]", re.DOTALL)
+
+
 @lru_cache(maxsize=1024)
 def alternatives(pattern: str) -> tuple[str, ...]:
     """Return a pattern's alternatives without braces.
@@ -254,38 +250,19 @@ def alternatives(pattern: str) -> tuple[str, ...]:
     todo = [pattern]
     while todo:
         text = todo.pop()
-        found = _first_brace(text)
-        if found is None:
+        braces = [found for found in _BRACE.finditer(text) if found[0][0] != "\\"]
+        if not braces:
             done.append(text)
             continue
-        start, commas, end = found
-        edges = [start, *commas, end]
-        todo += [text[:start] + text[a + 1 : b] + text[end + 1 :] for a, b in pairwise(edges)]
+        inner = next((found for found in braces if found[1] is not None), braces[0])
+        choices = re.sub(r"(\\.)|,", _cut_at_comma, inner[1] or "", flags=re.DOTALL).split("\0")
+        if len(choices) < 2:
+            raise UsageError("its braces are not closed or contain only one choice", "Write a brace in a name as `\\{`.")
+        todo += [text[: inner.start()] + choice + text[inner.end() :] for choice in choices]
         if len(todo) + len(done) > _MOST_ALTERNATIVES:
             raise UsageError(f"its braces make more than {_MOST_ALTERNATIVES} alternatives")
     return tuple(dict.fromkeys(done))
 
 
-def _first_brace(text: str) -> tuple[int, list[int], int] | None:
-    """Return where the first brace opens, its commas and where it closes; None without braces."""
-    depth, start, commas = 0, -1, []
-    i = 0
-    while i < len(text):
-        char = text[i]
-        if char == "\\":
-            i += 1
-        elif char == "{":
-            start = i if depth == 0 else start
-            depth += 1
-        elif char == "," and depth == 1:
-            commas.append(i)
-        elif char == "}":
-            depth -= 1
-            if depth == 0 and commas:
-                return start, commas, i
-            if depth <= 0:
-                break
-        i += 1
-    if depth or start >= 0:
-        raise UsageError("its braces are not closed or contain only one choice", "Write a brace in a name as `\\{`.")
-    return None
+def _cut_at_comma(found: re.Match[str]) -> str:
+    return found[1] or "\0"

@@ -44,9 +44,9 @@ def escape_glob(text: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def literal_of(pattern: str) -> str | None:
+def literal_of(pattern: str, wildcards: str = r"*?\[") -> str | None:
     """Return the one text that a pattern without wildcards means, else None."""
-    if re.search(r"(?<!\\)(?:\\\\)*[*?\[]", pattern):
+    if re.search(rf"(?<!\\)(?:\\\\)*[{wildcards}]", pattern):
         return None
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
 
@@ -213,9 +213,9 @@ class Rule:
 
     def is_exactly(self, subject: str) -> bool:
         """Tell whether the rule names this subject to the letter."""
-        literal = path_patterns.literal if self.is_about_paths else literal_of
-        names = (subject, f"/{subject}") if self.is_about_paths else (subject,)
-        return self.pattern != "*" and literal(self.pattern) in names
+        if not self.is_about_paths:
+            return literal_of(self.pattern) == subject
+        return literal_of(self.pattern, path_patterns.WILDCARDS) in (subject, f"/{subject}")
 
     def is_about(self, subject: str) -> bool:
         """Tell whether the pattern covers a subject; a deny or ask rule for a folder covers everything in it."""

@@ -213,14 +213,13 @@ _WIDE, _NARROWED = re.compile(r"[^\x00-\x7f]"), re.compile(r"[\xc0-\xdf]{5}")
 class Outline(NamedTuple):
     """What a text would run and write as a whole, read generously: each command's raw words, also in substitutions and errors.
 
-    `targets` are the files that redirections write, `sources` those that they read and loops name, `variables` those that are
-    set.  `problem` says why it is not understood.
+    `targets` are the files that redirections write, `sources` those that they read and loops name.  `problem` says why
+    it is not understood.
     """
 
     commands: tuple[tuple[str, ...], ...] = ()
     targets: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -252,7 +251,6 @@ def outline(text: str) -> Outline:
     commands: list[tuple[str, ...]] = []
     targets: list[str] = []
     sources: list[str] = []
-    variables: list[str] = []
     todo = [root]
     while todo:
         node = todo.pop()
@@ -265,11 +263,9 @@ def outline(text: str) -> Outline:
                 (sources if is_read else targets).append(unquoted(_text(node.children[-1])))
             case "for_statement":
                 sources += [unquoted(_text(each)) for each in node.children if each.type in _WORDS]
-            case "variable_assignment":
-                variables.append(_text(node.children[0]))
             case "function_definition" | "&" | "`" as kind:
                 problem = problem or f"it uses a {kind.replace('_', ' ')}"
-    return Outline(tuple(filter(None, commands)), tuple(targets), tuple(sources), tuple(variables), problem)
+    return Outline(tuple(filter(None, commands)), tuple(targets), tuple(sources), problem)
 
 
 @lru_cache(maxsize=1024)
