@@ -198,5 +198,5 @@ def test_what_a_killed_self_test_left_is_removed_by_the_next(tmp_path: Path, mon
     mine, others = _empty_folder(), _empty_folder()
     assert (left.exists(), mine.is_dir(), others.is_dir()) == (False, True, True)
     for each in (mine, others):
-        remove_locked(each, shutil.rmtree)
+        remove_locked(each)
     assert not [*(tmp_path / "state" / "self-test").iterdir()]

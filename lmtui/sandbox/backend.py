@@ -27,14 +27,12 @@ from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, PROXY_INSIDE, STORE_INSIDE, state_dir
 from lmtui.plain_files import path_outside
 from lmtui.sandbox.guest import confinement, forward
-from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import make_for_owner, new_folder, remove_locked, store_folder
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
 from lmtui.sandbox.proxy import SOCKET_NAME
-from lmtui.sandbox.repository import Repository
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 from lmtui.sandbox.toolchains import AddedFolder, programs
 
@@ -42,14 +40,13 @@ _MOUNT = Path("/sys/fs/cgroup")
 _OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each of some commands at once
 _OWN_MEMORY_MB = 512  # the supervisor's, and that of pages that nobody counts
 _JOIN_S = 30.0  # within it the process that a group is made for joins it
-_made: dict[Path, float] = {}
 _JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit 125; done; shift; exec "$@"'
 
 
 def in_control_group(arguments: Sequence[str], limits: CommandLimits, mount: Path = _MOUNT) -> list[str]:
     """Return the command that runs `arguments` in groups with these limits; the same arguments where none can be made.
 
-    Groups of processes that are gone are removed on the way.
+    Groups of instances that have ended are removed on the way.
     """
     groups = [group for base, values in _bases(mount, limits) if (group := _make(base, values))]
     if not groups:
@@ -91,10 +88,9 @@ def _is_usable(base: Path) -> bool:
 
 def _make(base: Path, limits: dict[str, str]) -> Path | None:
     _remove_unused(base)
-    group = base / f"lmtui-{os.getpid()}-{secrets.token_hex(4)}"
+    group = base / f"lmtui-{os.getpid()}-{int(time.monotonic())}-{secrets.token_hex(4)}"
     try:
         group.mkdir()
-        _made[group] = time.monotonic()
         for name, value in limits.items():
             (group / name).write_text(value, encoding="ascii")
     except OSError:
@@ -105,20 +101,32 @@ def _make(base: Path, limits: dict[str, str]) -> Path | None:
 
 
 def _remove_unused(base: Path) -> None:
-    """Remove groups of processes that are gone, and our own whose instance has ended; one in use cannot be removed."""
-    now_s = time.monotonic()
-    others = (each for each in base.glob("lmtui-*-*") if each not in _made)
-    gone = [each for each in others if not Path("/proc", each.name.split("-")[1]).exists()]
-    old = [each for each, made_s in _made.items() if each.parent == base and now_s - made_s > _JOIN_S]
-    for group in (*gone, *old):
-        with contextlib.suppress(OSError):
-            group.rmdir()
-            _made.pop(group, None)
+    """Remove groups whose instance has ended; one in use cannot be removed, and one that is new may be about to be joined."""
+    for group in base.glob("lmtui-*-*-*"):
+        with contextlib.suppress(OSError, ValueError):
+            if time.monotonic() - int(group.name.split("-")[2]) > _JOIN_S:
+                group.rmdir()
 
 
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each instance, in which it has mounts
 GUEST = Path(__file__).parent / "guest"
 FOLDER_INSIDE = "/opt/lmtui"
+_ENVIRONMENT = {
+    "HOME": HOME_INSIDE,
+    "USER": "lmtui",
+    "LOGNAME": "lmtui",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
+}
+# Without a network, tools do not try again.
 _OFFLINE = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "CARGO_NET_RETRY": "0", "UV_HTTP_RETRIES": "0"}
 
 
@@ -199,33 +207,6 @@ def isolation_of(options: Options, files: str, processes: str, **more: str) -> I
     return Isolation(files=files, processes=processes, **texts | more)
 
 
-def environment_inside(
-    system: Sequence[str], extra: Mapping[str, str], repository: Repository, *, has_network: bool
-) -> dict[str, str]:
-    """Return the environment of an isolated instance; without a network, tools do not try again.
-
-    Its PATH is for the programs that the supervisor starts itself: `system` has no folder of the workspace or of its tools.
-    """
-    return ({} if has_network else _OFFLINE) | {
-        "PATH": ":".join(system),
-        "HOME": HOME_INSIDE,
-        "USER": "lmtui",
-        "LOGNAME": "lmtui",
-        "LANG": "C.UTF-8",
-        "TERM": "dumb",
-        "PAGER": "cat",
-        "GIT_PAGER": "cat",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "core.fsmonitor",
-        "GIT_CONFIG_VALUE_0": "false",
-        "GIT_CONFIG_GLOBAL": repository.config or f"{FOLDER_INSIDE}/guest/gitconfig",
-        "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
-        **extra,
-    }
-
-
 def settings_of(
     kind: InstanceKind,
     options: Options,
@@ -239,6 +220,8 @@ def settings_of(
 ) -> Settings:
     """Return what a confined instance may do, of whichever kind it is.
 
+    The PATH of its environment is for the programs that the supervisor starts itself: it has no folder of the workspace or of
+    the project's tools.
     Commands find the project's own programs first; where they run without a question, because they only read, what has the name
     of a program of the system is that program.  Nothing is on PATH where an instance runs none.
 
@@ -254,6 +237,13 @@ def settings_of(
     """
     shown, project, system = [*programs(options.toolchains), *tools.path], project_path(root), path or own
     repository = tools.repository
+    environment = _ENVIRONMENT | {
+        "PATH": ":".join(own),
+        "GIT_CONFIG_GLOBAL": repository.config or f"{FOLDER_INSIDE}/guest/gitconfig",
+    }
+    if not has_proxy and options.own_network == "none":
+        environment |= _OFFLINE
+    environment |= {**(variables or {}), **(forward.environment() if has_proxy else {})}
     path = [*shown, *system, *project] if kind is InstanceKind.READ else [*project, *shown, *system]
     return Settings(
         root=root,
@@ -275,12 +265,7 @@ def settings_of(
         folders=tools.added(kind),
         writable=tools.added(kind, is_writable=True),
         proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
-        environment=environment_inside(
-            own,
-            dict(variables or {}) | (forward.environment() if has_proxy else {}),
-            repository,
-            has_network=has_proxy or options.own_network != "none",
-        ),
+        environment=environment,
     )
 
 
@@ -412,7 +397,7 @@ class LandlockBackend:
         reads += [str(each.source) for each in self.tools.shown.values() if each.is_shown_in(kind)]
         system = ("/usr/local/bin", "/usr/bin", "/bin")
         owner = self._workspace.stat()
-        made = await asyncio.to_thread(new_folder, Path(tempfile.gettempdir()), discard, _FOLDER_PREFIX)
+        made = await asyncio.to_thread(new_folder, Path(tempfile.gettempdir()), _FOLDER_PREFIX)
         self._folders.append(made)
         folder = str(make_for_owner(made, self._workspace))
         store = str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else ""
@@ -445,7 +430,7 @@ class LandlockBackend:
     async def close(self) -> None:
         """Remove the temporary folders."""
         for folder in self._folders:
-            await asyncio.to_thread(remove_locked, folder, discard)
+            await asyncio.to_thread(remove_locked, folder)
         self._folders.clear()
 
 

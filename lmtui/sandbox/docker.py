@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 
 _BUFFER_BYTES = 2_097_152
-_PIECE_BYTES = 262_144
 _STDOUT = 1
 
 
@@ -53,13 +52,9 @@ class ContainerLink(Link):
         self.reader = asyncio.StreamReader(limit=_BUFFER_BYTES)
         self._remove = remove
         self._pumping = asyncio.create_task(self._pump(raw))
-        self._is_closed = False
 
     async def close(self) -> None:
         """Close its input, which ends it, and see that the container is gone."""
-        if self._is_closed:
-            return
-        self._is_closed = True
         self._input.close()
         with contextlib.suppress(OSError):
             await self._input.wait_closed()
@@ -72,13 +67,8 @@ class ContainerLink(Link):
         try:
             while True:
                 header = await raw.readexactly(8)
-                left = int.from_bytes(header[4:], "big")
-                while left:
-                    piece = await raw.read(min(left, _PIECE_BYTES))
-                    if not piece:
-                        return
-                    left -= len(piece)
-                    (self.reader.feed_data if header[0] == _STDOUT else self._note)(piece)
+                piece = await raw.readexactly(int.from_bytes(header[4:], "big"))
+                (self.reader.feed_data if header[0] == _STDOUT else self._note)(piece)
         except (asyncio.IncompleteReadError, OSError):
             pass  # the container is gone: the end of the stream says so
         finally:
@@ -241,20 +231,13 @@ class DockerBackend:
         self, engine: DockerClient, kind: InstanceKind, layout: SandboxLayout
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         image_path = self._image_variables.get("PATH", "").split(":")
-        programs = dict.fromkeys([*(part for part in image_path if part.startswith("/")), *_SYSTEM_PATH])
+        programs = list(dict.fromkeys([*(part for part in image_path if part.startswith("/")), *_SYSTEM_PATH]))
         of_image = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
         given = of_image | self.tools.without_copies | self.tools.variables | dict(self._options.variables)
         variables = given if kind.is_masked else {}
         has_proxy = self._proxy_folder is not None and kind.has_network
         settings = settings_of(
-            kind,
-            self._options,
-            self._root,
-            self.tools,
-            _SYSTEM_PATH,
-            variables=variables,
-            path=list(programs),
-            has_proxy=has_proxy,
+            kind, self._options, self._root, self.tools, _SYSTEM_PATH, variables=variables, path=programs, has_proxy=has_proxy
         ).with_values(
             scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # the instance's own: emptied after each command
         )

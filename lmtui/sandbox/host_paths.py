@@ -7,13 +7,14 @@ import os
 import posixpath
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.paths import MOUNT_POINT, SCRATCH, checkpoints_dir
 from lmtui.plain_files import forget_programs
+from lmtui.sandbox.guest.effects import discard
 
 LINK_INSIDE = "/opt/lmtui/link"
 
@@ -56,10 +57,10 @@ def make_for_owner(folder: Path, workspace: Path) -> Path:
 
 
 @contextmanager
-def creating(path: Path) -> Iterator[None]:
+def creating(path: Path) -> Iterator[Path]:
     """Say what could not be created where that fails in a `with` block."""
     try:
-        yield
+        yield path
     except OSError as error:
         what, hint = f"could not create {path}: {error.strerror}", "Free disk space, or make sure that you can write there."
         raise SandboxUnavailable(what, hint) from error
@@ -86,15 +87,15 @@ def lock_folder(folder: Path) -> bool:
     return True
 
 
-def remove_locked(folder: Path, remove: Callable[[str], None]) -> None:
-    """Remove a folder that this process has locked, and the lock.  Blocks."""
-    remove(str(folder))
+def remove_locked(folder: Path) -> None:
+    """Remove a folder that this process has locked, if it is there, and the lock.  Blocks."""
+    discard(str(folder))
     if (fd := _locks.pop(folder, None)) is not None:
         Path(f"{folder}.lock").unlink(missing_ok=True)
         os.close(fd)
 
 
-def new_folder(base: Path, remove: Callable[[str], None], prefix: str = "") -> Path:
+def new_folder(base: Path, prefix: str = "") -> Path:
     """Make and return a folder that is this process's; those of processes that have ended are removed.  Blocks.
 
     Raises:
@@ -102,7 +103,7 @@ def new_folder(base: Path, remove: Callable[[str], None], prefix: str = "") -> P
     """
     base.mkdir(parents=True, exist_ok=True)
     for left in unused_folders(base, prefix):
-        remove_locked(left, remove)
+        remove_locked(left)
     folder = base / f"{prefix}{secrets.token_hex(8)}"
     lock_folder(folder)
     folder.mkdir(mode=0o700)
@@ -118,7 +119,7 @@ def unused_folders(base: Path, prefix: str = "") -> Iterator[Path]:
                 if folder.is_dir():
                     yield folder
                 else:
-                    remove_locked(folder, lambda _: None)
+                    remove_locked(folder)
 
 
 def relative_path(path: str, workspace: Path) -> str:

@@ -27,6 +27,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +170,11 @@ async def _build(engine: DockerClient, image: str, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix="lmtui-image-") as folder:
         await _run(say, folder)
         say("importing into the engine")
-        await asyncio.to_thread(_import, engine, Path(folder, "root.tar"), image)
+        repository, _, tag = image.partition(":")
+        taking = partial(engine.api.import_image_from_file, repository=repository, tag=tag or "latest", changes=list(_CHANGES))
+        with _explained("the engine does not take the image", "Look at the engine's log."):
+            await asyncio.to_thread(taking, f"{folder}/root.tar")
+            await asyncio.to_thread(engine.images.get, image)
 
 
 async def _run(say: Say, folder: str) -> None:
@@ -215,13 +220,6 @@ def _explained(what: str, hint: str) -> Iterator[None]:
         yield
     except (OSError, DockerException) as error:
         raise SandboxUnavailable(f"{what}: {sanitize_line(str(getattr(error, 'explanation', error)))}", hint) from error
-
-
-def _import(engine: DockerClient, archive: Path, image: str) -> None:
-    repository, _, tag = image.partition(":")
-    with _explained("the engine does not take the image", "Look at the engine's log."):
-        engine.api.import_image_from_file(str(archive), repository=repository, tag=tag or "latest", changes=list(_CHANGES))
-        engine.images.get(image)
 
 
 DEVCONTAINERS = (".devcontainer/devcontainer.json", ".devcontainer.json")

@@ -224,41 +224,35 @@ class SandboxBackground:
 
 
 class LaneProcess:
-    """One program in its instance; implements `core.programs.Served`.
+    """One program in an instance that runs; implements `core.programs.Served`.
 
-    `missing` is what is said where the program could not be started, if its instance does not show it.
+    `parts` end with it.  `missing` is what is said where the program could not be started, if its instance does not show it.
+
+    Raises:
+        SandboxError: the instance is gone.
     """
 
-    def __init__(self, place: str, parts: contextlib.AsyncExitStack, missing: str = "") -> None:
-        self.place, self._parts, self._missing = place, parts, missing
-        self._client: Client | None = None
-        self._number = 0
+    def __init__(
+        self, place: str, client: Client, fields: dict[str, object], on_error: Callable[[bytes], None], missing: str = ""
+    ) -> None:
+        self.place, self._client, self._on_error, self._missing = place, client, on_error, missing
+        self.parts = contextlib.AsyncExitStack()
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._unread_bytes = 0
-        self._ended: asyncio.Future[dict[str, object]] | None = None
         self._closing: asyncio.Future[None] | None = None
+        self._number, self._ended = client.begin("serve", fields, on_piece=self._take)
+        self._ended.add_done_callback(self._tell_end)
 
-    def start(self, client: Client, fields: dict[str, object], on_error: Callable[[bytes], None]) -> None:
-        """Start the program in an instance that runs.
-
-        Raises:
-            SandboxError: the instance is gone.
-        """
-
-        def on_piece(name: str, data: bytes) -> None:
-            if name == "err":
-                on_error(data)
-                return
-            self._unread_bytes += len(data)
-            if self._unread_bytes <= _MOST_UNREAD_BYTES:
-                self._pieces.put_nowait(data)
-            elif self._closing is None:
-                on_error(b"ended by lmtui: it says more than anybody reads\n")
-                _ = self._begin_to_close()
-
-        self._client = client
-        self._number, self._ended = client.begin("serve", fields, on_piece=on_piece)
-        self._ended.add_done_callback(lambda ended: self._tell_end(ended, on_error))
+    def _take(self, name: str, data: bytes) -> None:
+        if name == "err":
+            self._on_error(data)
+            return
+        self._unread_bytes += len(data)
+        if self._unread_bytes <= _MOST_UNREAD_BYTES:
+            self._pieces.put_nowait(data)
+        elif self._closing is None:
+            self._on_error(b"ended by lmtui: it says more than anybody reads\n")
+            _ = self._begin_to_close()
 
     async def read(self) -> bytes:
         piece = await self._pieces.get()
@@ -268,7 +262,7 @@ class LaneProcess:
         return piece
 
     async def write(self, data: bytes) -> None:
-        if self._client is None or self._ended is None or self._ended.done():
+        if self._ended.done():
             raise SandboxError("the program has ended")
         await self._client.feed(self._number, data)
 
@@ -277,11 +271,11 @@ class LaneProcess:
 
     def _begin_to_close(self) -> asyncio.Future[None]:
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._parts.aclose())
+            self._closing = asyncio.ensure_future(self.parts.aclose())
             self._closing.add_done_callback(lambda _: self._pieces.put_nowait(b""))
         return self._closing
 
-    def _tell_end(self, ended: asyncio.Future[dict[str, object]], on_error: Callable[[bytes], None]) -> None:
+    def _tell_end(self, ended: asyncio.Future[dict[str, object]]) -> None:
         if ended.cancelled() or (error := ended.exception()) is not None:
             text = "" if ended.cancelled() or self._closing is not None else f"lmtui: {error}\n"
         else:
@@ -291,7 +285,7 @@ class LaneProcess:
             if self._missing and ("error" in facts or facts.get("exit") in _NOT_STARTED):
                 text += f"lmtui: {self._missing}\n"
         if text:
-            on_error(text.encode())
+            self._on_error(text.encode())
         self._pieces.put_nowait(b"")
 
 
@@ -336,12 +330,9 @@ class InstanceLauncher:
             kind = InstanceKind.SERVER if can_write else InstanceKind.READING_SERVER
             client = await parts.enter_async_context(self._pool.serving_client(backend, kind, layout))
             missing = await asyncio.to_thread(_missing, launch.arguments[0], self._workspace) if backend.is_isolated else ""
-            process = LaneProcess(_words(backend, launch, can_write=can_write), parts.pop_all(), missing)
-        try:
-            process.start(client, self._fields(launch, is_isolated=backend.has_mounts), on_error)
-        except BaseException:
-            await process.close()
-            raise
+            place, fields = _words(backend, launch, can_write=can_write), self._fields(launch, is_isolated=backend.has_mounts)
+            process = LaneProcess(place, client, fields, on_error, missing)
+            process.parts = parts.pop_all()
         return process
 
     @contextlib.asynccontextmanager
@@ -377,10 +368,9 @@ class InstanceLauncher:
 
     def _fields(self, launch: Launch, *, is_isolated: bool) -> dict[str, object]:
         """Return what the supervisor is told; the workspace's own path is put into the words of the instance."""
-        words = [_inside(word, self._workspace) if is_isolated else word for word in launch.arguments]
-        variables = {
-            name: _inside(value, self._workspace) if is_isolated else value for name, value in launch.variables.items()
-        }
+        root = self._workspace if is_isolated else None
+        words = [_inside(word, root) for word in launch.arguments]
+        variables = {name: _inside(value, root) for name, value in launch.variables.items()}
         if launch.keeps and is_isolated:
             variables = {"HOME": _HOME, **variables}
             words = [*_MENDED, *words] if Path(words[0]).name == "npx" else words
@@ -389,10 +379,10 @@ class InstanceLauncher:
         return {"arguments": words, "variables": variables, "folder": launch.folder, "memory_mb": launch.memory_mb}
 
 
-def _inside(word: str, workspace: Path) -> str:
+def _inside(word: str, workspace: Path | None) -> str:
     """Return a word with the workspace's path as the instance has it."""
     root = str(workspace)
-    if word == root or word.startswith(root + os.sep):
+    if workspace is not None and (word == root or word.startswith(root + os.sep)):
         return path_inside(workspace) + word[len(root) :]
     return word
 

@@ -25,7 +25,6 @@ from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange, FileChangeKind
 from lmtui.paths import WORKSPACE_FOLDER, kept_dir, patches_dir, workspace_state_dir
 from lmtui.sandbox import replies
-from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.guest.files import READ_OUTSIDE, RUN_OUTSIDE, plain_name
 from lmtui.sandbox.host_paths import remove_locked, unused_folders
 from lmtui.sandbox.mount_layout import SandboxLayout
@@ -476,7 +475,7 @@ class WorkspaceOverlay(Generic[V]):
 
     async def close(self) -> None:
         await to_the_end(self._instances.close())
-        await to_the_end(asyncio.to_thread(remove_locked, self._folder, discard))
+        await to_the_end(asyncio.to_thread(remove_locked, self._folder))
         if not self._stays:
             await self._pool.instances.spare.give_back(self._folder)
 
@@ -573,5 +572,5 @@ async def finish_interrupted(
             pass
         except (SandboxError, ValueError, OSError) as error:
             told.append(f"could not save the unmerged changes of a killed session: {error}")
-        await asyncio.to_thread(remove_locked, old, discard)
+        await asyncio.to_thread(remove_locked, old)
     return "; ".join(told)

@@ -83,7 +83,7 @@ class SandboxPool:
         self._guard: Client | None = None
         self.instances = InstanceTable(SpareOverlay(workspace, self._open_spare))
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
-        self._networks: dict[object, str] = {}  # in which commands stay
+        self._networks: list[str] = []  # in which commands stay
         self._opened_masks: list[MaskExpressions] = []  # since the sandbox was opened
         self._session_masks: dict[int, MaskExpressions] = {}
         self._tracked: dict[tuple[str, frozenset[str]], bool] = {}  # whether git has contents of what is masked
@@ -222,8 +222,7 @@ class SandboxPool:
 
     def _shared_network(self, kind: InstanceKind) -> str:
         """Return the network in which commands stay, for others to reach them there; never one that has a way out."""
-        is_for_commands = kind in (InstanceKind.MAIN, InstanceKind.READ)
-        return next(iter(self._networks.values()), "") if is_for_commands and self._is_offline else ""
+        return self._networks[0] if self._networks and kind.has_shell and self._is_offline else ""
 
     @property
     def _is_offline(self) -> bool:
@@ -243,13 +242,12 @@ class SandboxPool:
         instance = self.instances.running[InstanceKind.MAIN, frozenset()]
         layout = replace(instance.layout, network=instance.layout.network or await asyncio.to_thread(client.network))
         self.instances.running[InstanceKind.MAIN, frozenset()] = replace(instance, layout=layout)
-        key = object()
-        self._networks[key] = layout.network
+        self._networks.append(layout.network)
         try:
             with self.instances.using(client), self.serving(client, layout):
                 yield client
         finally:
-            del self._networks[key]
+            self._networks.remove(layout.network)
 
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +21,7 @@ from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import FULL, Backend, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
-from lmtui.sandbox.host_paths import check_workspace, new_folder, remove_locked
+from lmtui.sandbox.host_paths import check_workspace, creating, new_folder, remove_locked
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout, make_own_folders
@@ -39,6 +37,8 @@ BACKENDS = ("auto", *FULL, "landlock", "process")
 NETWORKS = ("none", "proxy", "on")
 _ORDER = (*FULL, "landlock")
 _ENGINES = ("docker", "podman")
+_REDUCED = "no private /tmp, other processes visible, .git settings put back afterwards"
+_IMAGE_CHANGED = "the description of this project's image has changed; build it again: lmtui sandbox image --project"
 
 
 class ToolsLacking(SandboxUnavailable):
@@ -92,20 +92,17 @@ async def select_sandbox(
     key = (id(asyncio.get_running_loop()), folder, backend, options)
     pool = _shared.get(key)
     if pool is None:
+        gates, outside = NetworkApprovals(), OutsideFolders(options.added)
+        proxy = Proxy(options.hosts, gates.current) if network == "proxy" else None
         names = (backend,) if backend != "auto" else _ORDER
-        pool = _shared[key] = _new_pool(folder, names, options)
+        candidates = [make_backend(name, folder, options, proxy) for name in names]
+        start_first = partial(choose, candidates, folder, options, outside=outside)
+        pool = _shared[key] = SandboxPool(folder, start_first, gates, proxy, outside)
     pool.users += 1
     pool.open_with(masks)
     launcher = InstanceLauncher(folder, pool, partial(_for_server, folder, options))
     connect = partial(_with_proxy, folder, options)
     return WorkspaceSandbox(pool, partial(_release, key), launcher=launcher, limits=limits, connect=connect)
-
-
-def _new_pool(folder: Path, names: Sequence[str], options: Options) -> SandboxPool:
-    gates, outside = NetworkApprovals(), OutsideFolders(options.added)
-    proxy = Proxy(options.hosts, gates.current) if options.network == "proxy" else None
-    candidates = [make_backend(name, folder, options, proxy) for name in names]
-    return SandboxPool(folder, partial(choose, candidates, folder, options, outside=outside), gates, proxy, outside)
 
 
 def _check_choice(backend: str, network: str) -> None:
@@ -183,13 +180,10 @@ async def choose(
             await backend.close()
             waiting = [each for each in waiting if each.name in FULL] if is_proven else waiting
             continue
-        warnings = []
-        if backend.image_digest and backend.image_digest != backend.tools.image_digest:
-            warnings.append(
-                "the description of this project's image has changed; build it again: lmtui sandbox image --project"
-            )
+        is_old = backend.image_digest not in ("", backend.tools.image_digest)
+        warnings = (_IMAGE_CHANGED,) if is_old else ()
         status = _status(backend, workspace, [*map(str, refusals), *warnings], options)
-        return ChosenBackend(backend, client, guard, layout, replace(status, warnings=tuple(warnings)))
+        return ChosenBackend(backend, client, guard, layout, replace(status, warnings=warnings))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     hint = refusals[-1].hint if refusals else ""
     without = "To run commands without isolation: --sandbox process"
@@ -197,7 +191,6 @@ async def choose(
 
 
 _proven: set[tuple[str, str, str]] = set()
-_remove = partial(shutil.rmtree, ignore_errors=True)
 
 
 async def prove(backend: Backend, options: Options, make: Callable[[str, Path, Options], Backend] = make_backend) -> bool:
@@ -226,17 +219,15 @@ async def prove(backend: Backend, options: Options, make: Callable[[str, Path, O
         raise SandboxUnavailable(f"{backend.name}: {error}", error.hint) from error
     finally:
         await trial.close()
-        await asyncio.to_thread(remove_locked, folder, _remove)
+        await asyncio.to_thread(remove_locked, folder)
     _proven.add(key)
     return True
 
 
 def _empty_folder() -> Path:
-    """Make a folder with an empty `.git` and lmtui's own folders, in lmtui's state folder where that can be written."""
-    try:
-        folder = new_folder(state_dir() / "self-test", _remove)
-    except OSError:
-        folder = Path(tempfile.mkdtemp(prefix="lmtui-self-test-"))
+    """Make a folder with an empty `.git` and lmtui's own folders."""
+    with creating(state_dir() / "self-test") as base:
+        folder = new_folder(base)
     (folder / ".git").mkdir()
     make_own_folders(folder, is_mounted=True)
     return folder
@@ -296,12 +287,9 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
     if not backend.is_isolated:
         text = f"{backend.name}: not isolated"
     elif is_reduced:
-        text = (
-            f"{backend.name} (reduced): no private /tmp, other processes visible, .git settings put back afterwards; {network}"
-        )
-    reason = "; ".join(notes)
+        text = f"{backend.name} (reduced): {_REDUCED}; {network}"
     if options.network == "proxy" and not is_proxied:
-        reason = f"{reason}; the proxy needs docker, podman or bubblewrap, so the network is off".lstrip("; ")
+        notes = [*notes, "the proxy needs docker, podman or bubblewrap, so the network is off"]
     return SandboxStatus(
         backend=backend.name,
         network=network if is_proxied else backend.network,
@@ -309,7 +297,7 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
         has_shell=True,
         folder=path_inside(workspace) if backend.has_mounts else str(workspace),
         is_weaker=backend.name not in FULL,
-        reason=reason,
+        reason="; ".join(notes),
         facts=backend.isolation.facts(),
         asks_each_command=is_reduced,
     )

@@ -14,7 +14,6 @@ from typing import Any
 from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import kept_dir
-from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.host_paths import creating, lock_folder, make_for_owner, remove_locked
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools
@@ -107,7 +106,7 @@ class SpareOverlay:
 
     async def _drop(self, folder: Path) -> None:
         await self._end(folder)
-        await asyncio.to_thread(remove_locked, folder, discard)
+        await asyncio.to_thread(remove_locked, folder)
 
 
 def new_locked_folder(workspace: Path) -> Path:
@@ -220,7 +219,7 @@ class InstanceTable:
             await client.close()
         self.running.clear()
         if self._scratch is not None:
-            await asyncio.to_thread(remove_locked, self._scratch.parent, discard)
+            await asyncio.to_thread(remove_locked, self._scratch.parent)
 
     async def wait_ended(self) -> None:
         """Wait until those that were retired have ended."""

@@ -240,15 +240,11 @@ class Client:
     """Calls to one supervisor."""
 
     def __init__(self, link: Link) -> None:
-        self._link = link
+        self._link, self.network = link, link.network
         self._pending: dict[int, _Pending] = {}
         self._last_id = 0
         self._broken = ""
         self._reading: asyncio.Task[None] | None = None
-
-    def network(self) -> str:
-        """Return what its network is called in a layout that shares it; empty if nobody can.  Blocks."""
-        return self._link.network()
 
     @property
     def is_alive(self) -> bool:
@@ -262,12 +258,14 @@ class Client:
             SandboxError: it does not start, or is not one that this client understands.
         """
         decoder = protocol.Decoder()
+        messages: list[protocol.Message] = []
         try:
             async with asyncio.timeout(_HELLO_S):
-                messages = await self._first(decoder)
+                while not messages and (piece := await self._link.reader.read(_READ_BYTES)):
+                    messages = decoder.feed(piece)
         except (TimeoutError, protocol.ProtocolError, OSError) as error:
             raise SandboxError(self._why("the sandbox does not start")) from error
-        if messages[:1] == [] or messages[0].get("hello") != protocol.VERSION:
+        if not messages or messages[0].get("hello") != protocol.VERSION:
             raise SandboxError(self._why("the sandbox does not start"))
         self._reading = asyncio.create_task(self._read(decoder, messages[1:]))
 
@@ -301,21 +299,14 @@ class Client:
         return facts, bytes(pending.data)
 
     async def ask(
-        self,
-        shape: type[replies.R],
-        op: str,
-        fields: Mapping[str, object],
-        data: bytes = b"",
-        *,
-        limit_s: float,
-        on_live: Live | None = None,
+        self, shape: type[replies.R], op: str, fields: Mapping[str, object], data: bytes = b"", *, limit_s: float
     ) -> tuple[replies.R, bytes]:
         """Make a call, and return the checked fields of its answer and the data.
 
         Raises:
             SandboxError: as `call` does; or the answer is an error, or does not have this shape.
         """
-        facts, answer = await self.call(op, fields, data, limit_s=limit_s, on_live=on_live)
+        facts, answer = await self.call(op, fields, data, limit_s=limit_s)
         return replies.parse(facts, shape), answer
 
     def begin(
@@ -379,15 +370,6 @@ class Client:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reading
 
-    async def _first(self, decoder: protocol.Decoder) -> list[protocol.Message]:
-        messages: list[protocol.Message] = []
-        while not messages:
-            piece = await self._link.reader.read(_READ_BYTES)
-            if not piece:
-                break
-            messages = decoder.feed(piece)
-        return messages
-
     async def _stop(self, identity: int, pending: _Pending) -> None:
         """Stop a call inside and wait until nothing of it runs any more."""
         if self._broken or pending.answer.done():
@@ -400,13 +382,11 @@ class Client:
     async def _read(self, decoder: protocol.Decoder, messages: list[protocol.Message]) -> None:
         why = "the sandbox ended unexpectedly"
         try:
-            while True:
-                for message in messages:
+            for message in messages:
+                self._take(message)
+            while piece := await self._link.reader.read(_READ_BYTES):
+                for message in decoder.feed(piece):
                     self._take(message)
-                piece = await self._link.reader.read(_READ_BYTES)
-                if not piece:
-                    break
-                messages = decoder.feed(piece)
         except protocol.ProtocolError as error:
             why = f"the sandbox sent something that is not an answer ({error})"
         except OSError as error:

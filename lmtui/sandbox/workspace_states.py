@@ -203,12 +203,8 @@ def _read_states(records: Iterator[str]) -> Iterator[tuple[str, GitState]]:
         code, path = record[:2], record[3:].rstrip("/")
         if "R" in code or "C" in code:
             next(records, "")  # the name that it had
-        yield path, _state(code)
-
-
-def _state(code: str) -> GitState:
-    by_letter = (state for letter, state in _LETTERS.items() if letter in code)
-    return _STATES.get(code) or next(by_letter, GitState.MODIFIED)
+        by_letter = (state for letter, state in _LETTERS.items() if letter in code)
+        yield path, _STATES.get(code) or next(by_letter, GitState.MODIFIED)
 
 
 def _is_inside(path: str) -> bool:
