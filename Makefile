@@ -6,7 +6,7 @@ PYTHON ?= .venv/bin/python
 setup: .venv/.made
 
 .venv/.made: pyproject.toml
-	python3 -m venv .venv
+	python3 -m venv --upgrade-deps .venv
 	.venv/bin/pip install --quiet --editable '.[dev]'
 	touch $@
 

@@ -125,6 +125,14 @@ def _rewrite(path: Path) -> None:
         rewrite._write_pyc(_config.stash[rewrite.assertstate_key], code, stat, pyc)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not load modules of the full suite for the quick one, unless they are asked for by name: a second of each worker."""
+    is_named = collection_path.name in " ".join(config.args)
+    if config.option.markexpr != "not full" or is_named or collection_path.parent.name not in _OF_THE_WHOLE_PROGRAM:
+        return None
+    return (collection_path.match("test_*.py") and "mark.quick" not in collection_path.read_text()) or None
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage from now on, but not among what was loaded."""
     gc.freeze()
