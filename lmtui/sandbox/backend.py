@@ -237,13 +237,9 @@ def settings_of(
     """
     shown, project, system = [*programs(options.toolchains), *tools.path], project_path(root), path or own
     repository = tools.repository
-    environment = _ENVIRONMENT | {
-        "PATH": ":".join(own),
-        "GIT_CONFIG_GLOBAL": repository.config or f"{FOLDER_INSIDE}/guest/gitconfig",
-    }
-    if not has_proxy and options.own_network == "none":
-        environment |= _OFFLINE
-    environment |= {**(variables or {}), **(forward.environment() if has_proxy else {})}
+    usual = {"PATH": ":".join(own), "GIT_CONFIG_GLOBAL": repository.config or f"{FOLDER_INSIDE}/guest/gitconfig"}
+    offline = _OFFLINE if options.own_network == "none" and not has_proxy else {}
+    proxied = forward.environment() if has_proxy else {}
     path = [*shown, *system, *project] if kind is InstanceKind.READ else [*project, *shown, *system]
     return Settings(
         root=root,
@@ -265,7 +261,7 @@ def settings_of(
         folders=tools.added(kind),
         writable=tools.added(kind, is_writable=True),
         proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
-        environment=environment,
+        environment=_ENVIRONMENT | usual | offline | dict(variables or {}) | proxied,
     )
 
 

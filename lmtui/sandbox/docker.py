@@ -136,24 +136,15 @@ class DockerBackend:
         socket_path = await asyncio.to_thread(self._find_socket)
         if self._proxy is not None:
             self._proxy_folder = await self._proxy.start(self._workspace.stat())
-
-        async def remove(container_id: str) -> None:
-            await asyncio.to_thread(self.remove, container_id)
-
-        container_id = await undone_if_cancelled(asyncio.to_thread(self._create, socket_path, kind, layout), remove)
-        try:
-            streams = await asyncio.open_unix_connection(
-                sock=await asyncio.to_thread(self._attached, container_id), limit=_BUFFER_BYTES
-            )
-        except BaseException:
-            await remove(container_id)
-            raise
-        link = ContainerLink(*streams, partial(remove, container_id))
-        try:
+        container_id = await undone_if_cancelled(asyncio.to_thread(self._create, socket_path, kind, layout), self._remove)
+        async with contextlib.AsyncExitStack() as parts:
+            parts.push_async_callback(self._remove, container_id)
+            attached = await asyncio.to_thread(self._attached, container_id)
+            streams = await asyncio.open_unix_connection(sock=attached, limit=_BUFFER_BYTES)
+            link = ContainerLink(*streams, partial(self._remove, container_id))
+            parts.push_async_callback(link.close)
             await asyncio.to_thread(self._start, container_id, layout.network or self._network_mode(kind))
-        except BaseException:
-            await link.close()
-            raise
+            _ = parts.pop_all()
         link.network = lambda: f"container:{container_id}"
         return link
 
@@ -166,14 +157,15 @@ class DockerBackend:
             await asyncio.to_thread(os.unlink, file)
         self._files.clear()
 
-    def remove(self, container_id: str) -> None:
-        """Remove a container if it is still there.  Blocks."""
+    async def _remove(self, container_id: str) -> None:
+        """Remove a container if it is still there."""
         from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         if self._engine is not None:
             # Gone already, or the engine is removing it: both are what is wanted.
             with contextlib.suppress(APIError, OSError):
-                self._engine.api.remove_container(container_id, force=True, v=True)  # an overlay is a volume
+                removing = partial(self._engine.api.remove_container, force=True, v=True)  # an overlay is a volume
+                await asyncio.to_thread(removing, container_id)
 
     def _create(self, socket_path: str, kind: InstanceKind, layout: SandboxLayout) -> str:
         if self._engine is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import shutil
@@ -32,7 +31,7 @@ from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.project_tools import ENVIRONMENTS
 from lmtui.sandbox.spare_overlay import new_overlay_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
-from lmtui.sandbox.workspace_guard import FILE_CLOCK, MOST_TICKS_MS
+from lmtui.sandbox.workspace_guard import files_are_newer
 from lmtui.sandbox.workspace_states import SandboxCheckpoints
 
 V = TypeVar("V", bound=Sandbox)
@@ -114,10 +113,7 @@ class Moments:
     async def note(self) -> Moment:
         """Note the workspace as it is now; what it changes in from now on has a later time."""
         began_ns = time.time_ns()  # some file systems take times from this clock, others from the one that lags behind
-        for _ in range(MOST_TICKS_MS):
-            if time.clock_gettime_ns(FILE_CLOCK) > began_ns:
-                break
-            await asyncio.sleep(0.001)
+        await files_are_newer(began_ns)
         state = ""
         with suppress(SandboxError):  # then no file that is changed meanwhile can be merged
             state = (await self._states.snapshot()).id
@@ -496,11 +492,9 @@ def _read_note(file: Path) -> dict[str, Any]:  # Any: JSON
 
 def _is_untouched(upper: Path) -> bool:
     """Tell whether nothing was ever written to an overlay; False where that cannot be seen."""
-    try:
-        with os.scandir(upper) as entries:
-            return next(entries, None) is None
-    except OSError:
-        return False
+    with suppress(OSError):
+        return not any(upper.iterdir())
+    return False
 
 
 def decoded(data: bytes | None) -> str:

@@ -74,10 +74,10 @@ class SandboxPool:
         self.workspace = workspace
         self.users = 0
         self.network_approvals = network_approvals or NetworkApprovals()
-        self._outside = outside or OutsideFolders()
-        self.added = [str(folder.path) for folder in self._outside.added]
+        self.outside = outside or OutsideFolders()
+        self.added = [str(folder.path) for folder in self.outside.added]
         main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
-        self.workspace_guard = WorkspaceGuard(main, self.guard, self.frozen, added=self._outside.writable)
+        self.workspace_guard = WorkspaceGuard(main, self.guard, self.frozen, added=self.outside.writable)
         self._choose = choose
         self._chosen: ChosenBackend | None = None
         self._guard: Client | None = None
@@ -125,7 +125,7 @@ class SandboxPool:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = not layout.is_cut
             # what nobody was asked about reaches no host, and an overlay is over the workspace alone
-            is_alone = self._is_offline and not self._outside.writable
+            is_alone = self._is_offline and not self.outside.writable
             has_overlays = has_read_only and is_alone and not self.instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         if not status.has_overlays:
@@ -389,7 +389,7 @@ class SandboxPool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
         backend = (await self.started()).backend
         try:
-            tools = await find_tools(await self.guard(), self.workspace, self._outside, self._all_masks())
+            tools = await find_tools(await self.guard(), self.workspace, self.outside, self._all_masks())
         except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
             self.notice = str(error)
             return False
@@ -400,11 +400,6 @@ class SandboxPool:
             for key in [key for key in self.instances.running if key[0].is_masked]:
                 self.instances.retire(self.instances.running.pop(key).client)
             return True
-
-    async def show_tools(self, folder: Path) -> None:
-        """Show a folder of tools that the user allowed; what is opened from now on has it."""
-        self._outside.allowed.append(folder)
-        await self.refresh_tools()
 
     async def close(self) -> None:
         """End every supervisor."""
@@ -418,7 +413,7 @@ class SandboxPool:
                 await self._chosen.backend.close()
             if self._proxy is not None:
                 await self._proxy.close()
-        await self.instances.wait_ended()
+        await asyncio.gather(*self.instances.ending)
 
     async def _start_first(self) -> ChosenBackend:
         if self.instances.is_closed:
@@ -440,8 +435,8 @@ class SandboxPool:
     async def _mask_added(self) -> None:
         """Mask what the rules of now deny in the read-only added folders, in what is opened from now on."""
         before = self._backend.tools
-        if self._outside.added:
-            self._backend.tools = await asyncio.to_thread(with_added, before, self._outside.added, self._all_masks())
+        if self.outside.added:
+            self._backend.tools = await asyncio.to_thread(with_added, before, self.outside.added, self._all_masks())
         if any(each.is_masked and each not in before.shown.values() for each in self._backend.tools.shown.values()):
             for client, layout in list(self._serving.values()):
                 if layout.has_added:
@@ -453,7 +448,7 @@ class SandboxPool:
         if not self._chosen.backend.has_mounts or kind is InstanceKind.GUARD:
             return SandboxLayout()
         masks = self._all_masks()
-        found = await look(await self.guard(), masks, self._outside.writable)
+        found = await look(await self.guard(), masks, self.outside.writable)
         layout = replace(found, shown=masks.shown, network=self._shared_network(kind))
         self._is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}

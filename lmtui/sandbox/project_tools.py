@@ -33,7 +33,7 @@ _ALWAYS_THERE = ("/usr/", "/bin/", "/lib/", "/lib64/", "/nix/store/")
 _NOT_FOUND = re.compile(r"([\w.+-]{1,60})['’\"`]?: (?:command not found|not found|No such file or directory)")
 _MOST_NAMED = 3
 # What tools fetch for the commands after it, by the folder's name.  An npx that is killed leaves a cache that stays broken.
-_FETCHED = {"cargo": ("CARGO_HOME",), "go": ("GOMODCACHE",), "uv": ("UV_CACHE_DIR",)}
+_FETCHED = {"cargo": "CARGO_HOME", "go": "GOMODCACHE", "uv": "UV_CACHE_DIR"}
 _BESIDE = {"uvx": ("uv",)}  # programs that start another one
 _HAS = "it has "
 _CARGO_SETTINGS = ".cargo/config.toml"
@@ -209,7 +209,8 @@ class _Finder:
             return True
         if real.is_relative_to(self.workspace):
             return True
-        return _is_python(real.parent) and self.add_folder(home, why)
+        is_python = any(real.parent.glob("bin/python*")) and any(real.parent.glob("lib/python*"))
+        return is_python and self.add_folder(home, why)
 
     def add_row(self, row: ToolRow, marker: str) -> None:
         """Show the programs and caches of one kind of tool."""
@@ -447,8 +448,7 @@ def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> 
 
 def _add_packages(tools: ProjectTools, packages: Path, names: Iterable[str]) -> None:
     tools.shown[_PACKAGES] = Shown(_PACKAGES, packages, "packages that were fetched for this project", is_writable=True)
-    for name in names:
-        tools.variables.update(dict.fromkeys(_FETCHED[name], f"{_PACKAGES}/{name}"))
+    tools.variables.update({_FETCHED[name]: f"{_PACKAGES}/{name}" for name in names})
     if settings := next((each for target, each in tools.shown.items() if target.endswith(_CARGO_SETTINGS)), None):
         target = f"{_PACKAGES}/cargo/config.toml"
         tools.shown[target] = replace(settings, target=target)
@@ -505,10 +505,6 @@ def _whole_tool(path: Path) -> Path:
 
 def _is_there(path: Path) -> bool:
     return f"{path}/".startswith(_ALWAYS_THERE)
-
-
-def _is_python(prefix: Path) -> bool:
-    return any(prefix.glob("bin/python*")) and any(prefix.glob("lib/python*"))
 
 
 def _is_binary(path: Path) -> bool:

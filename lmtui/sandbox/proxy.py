@@ -234,8 +234,7 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, has
             total, still_s = total + len(piece), 0
             writer.write(piece)
             await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
+        writer.write_eof()
     return total
 
 

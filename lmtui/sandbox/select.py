@@ -82,7 +82,12 @@ async def select_sandbox(
         UsageError: the workspace, the backend, the network or a folder cannot be.
     """
     folder = await asyncio.to_thread(check_workspace, workspace)
-    _check_choice(backend, network)
+    if backend not in BACKENDS:
+        raise UsageError(f"no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
+    if network not in NETWORKS:
+        raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
+    if network == "proxy" and backend not in ("auto", *FULL):
+        raise UsageError(f"{backend} has no proxy", "The proxy needs docker, podman or bubblewrap; or take --network off.")
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
     allowed = tuple(map(parse_pattern, hosts))
     tools = [*(each.expanduser() for each in toolchains), *shown, *tool_places(Path.home().resolve())]
@@ -103,16 +108,6 @@ async def select_sandbox(
     launcher = InstanceLauncher(folder, pool, partial(_for_server, folder, options))
     connect = partial(_with_proxy, folder, options)
     return WorkspaceSandbox(pool, partial(_release, key), launcher=launcher, limits=limits, connect=connect)
-
-
-def _check_choice(backend: str, network: str) -> None:
-    """Refuse a backend that does not exist, or that lacks the network."""
-    if backend not in BACKENDS:
-        raise UsageError(f"no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
-    if network not in NETWORKS:
-        raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
-    if network == "proxy" and backend not in ("auto", *FULL):
-        raise UsageError(f"{backend} has no proxy", "The proxy needs docker, podman or bubblewrap; or take --network off.")
 
 
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:

@@ -141,7 +141,10 @@ InstanceKey = tuple[InstanceKind, frozenset[str]]
 
 
 class InstanceTable:
-    """The running supervisors by kind and by what is revealed in them; each is ended when it is retired or long idle."""
+    """The running supervisors by kind and by what is revealed in them; each is ended when it is retired or long idle.
+
+    `ending` are the tasks that do that.
+    """
 
     def __init__(self, spare: SpareOverlay) -> None:
         self.spare = spare
@@ -154,7 +157,7 @@ class InstanceTable:
         self._in_use: Counter[Client] = Counter()
         self._released = asyncio.Event()
         self._closing: dict[InstanceKey, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.ending: set[asyncio.Task[None]] = set()
 
     def scratch_of(self, workspace: Path) -> Path:
         """Return the folder that the overlays of a workspace share as `/tmp`.
@@ -208,8 +211,8 @@ class InstanceTable:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:  # Any: what a coroutine yields
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.ending.add(task)
+        task.add_done_callback(self.ending.discard)
 
     async def close(self) -> None:
         """End every instance."""
@@ -220,8 +223,3 @@ class InstanceTable:
         self.running.clear()
         if self._scratch is not None:
             await asyncio.to_thread(remove_locked, self._scratch.parent)
-
-    async def wait_ended(self) -> None:
-        """Wait until those that were retired have ended."""
-        for task in list(self._tasks):
-            await task

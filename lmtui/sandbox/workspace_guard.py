@@ -39,7 +39,7 @@ _SURVEY_S = 15.0
 _GUARD_S = 60.0
 # CLOCK_REALTIME_COARSE, which Python does not name: files get their times from it, up to 10 ms behind CLOCK_REALTIME.
 FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-MOST_TICKS_MS = 20
+_MOST_TICKS_MS = 20
 _CLOCK_SLACK_NS = 1_000_000_000
 _MAX_TOLD = 20
 _GIT_TOLD = "[the .git that this command made was moved to {target}: make it with the git tools]"
@@ -107,10 +107,7 @@ class WorkspaceGuard:
             found, _ = await self._look(await self._main(), 2**62)
             self._known = {path: inode for path, _, _, inode in found}
         await self.begin_git()
-        for _ in range(MOST_TICKS_MS):  # what was seen already is older than what this command writes
-            if time.clock_gettime_ns(FILE_CLOCK) > self._seen_ns:
-                break
-            await asyncio.sleep(0.001)
+        await files_are_newer(self._seen_ns)  # what was seen already is older than what this command writes
         moment = self._clocks()
         self._open.append(moment)
         return moment
@@ -222,6 +219,14 @@ class WorkspaceGuard:
             is_named = kind == "read" or (is_known and kind != "gitfile")
             (notable if is_named else moving).append(path)
         return moving, notable
+
+
+async def files_are_newer(moment_ns: int) -> None:
+    """Wait until what is written gets a time after a moment."""
+    for _ in range(_MOST_TICKS_MS):
+        if time.clock_gettime_ns(FILE_CLOCK) > moment_ns:
+            return
+        await asyncio.sleep(0.001)
 
 
 def _now() -> GuardMoment:

@@ -299,7 +299,8 @@ class WorkspaceSandbox:
         for folder, why in list(offers.items())[:_MOST_NAMED]:
             path = Path(folder)
             if await asyncio.to_thread(can_show, path, self._pool.workspace) and await gate.may_show(folder, why):
-                await self._pool.show_tools(path)
+                self._pool.outside.allowed.append(path)  # what is opened from now on has it
+                await self._pool.refresh_tools()
                 shown = True
         return shown
 
@@ -422,7 +423,7 @@ class WorkspaceSandbox:
             reply, _ = await self._call("real", replies.PathsReply, folder=folder, paths=[path for _, path in wanted])
             if len(reply.paths) != len(wanted):
                 raise SandboxError("the sandbox sent an answer that cannot be: a path is missing")
-            found |= zip(wanted, _below(folder, reply.paths), strict=True)
+            found |= zip(wanted, [_below(folder, path) for path in reply.paths], strict=True)
         return [found[each] for each in located]
 
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
@@ -440,14 +441,14 @@ class WorkspaceSandbox:
 
     async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
         reply, _ = await self._call("list", replies.ListReply, at=path, depth=depth, max_entries=max_entries)
-        names = _below(self._locate(path)[0], [name for name, *_ in reply.entries])
-        return [DirEntry(name, kind, size) for name, (_, kind, size) in zip(names, reply.entries, strict=True)]
+        folder, _ = self._locate(path)
+        return [DirEntry(_below(folder, name), kind, size) for name, kind, size in reply.entries]
 
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
         folder, pattern = self._locate(pattern)
         expression = translate(pattern)
         reply, _ = await self._call("glob", replies.PathsReply, folder=folder, expression=expression, max_results=max_results)
-        return _below(folder, reply.paths)
+        return [_below(folder, path) for path in reply.paths]
 
     async def grep(
         self,
@@ -471,9 +472,8 @@ class WorkspaceSandbox:
             "max_matches": max_matches,
         }
         reply, _ = await self._call("grep", replies.GrepReply, folder=folder, query=query)
-        names = _below(folder, [name for name, *_ in reply.matches])
-        found = zip(names, reply.matches, strict=True)
-        return [GrepMatch(name, line, sanitize_line(text), around) for name, (_, line, text, around) in found]
+        found = reply.matches
+        return [GrepMatch(_below(folder, name), line, sanitize_line(text), around) for name, line, text, around in found]
 
     async def close(self) -> None:
         release, self._release = self._release, None
@@ -561,9 +561,9 @@ def translate(pattern: str) -> str:
         raise SandboxError(str(error)) from error
 
 
-def _below(folder: str, paths: Sequence[str]) -> Sequence[str]:
-    """Return paths of an added folder as they are named elsewhere."""
-    return [f"{folder}/{path}".rstrip("/") for path in paths] if folder else paths
+def _below(folder: str, path: str) -> str:
+    """Return a path of an added folder as it is named elsewhere."""
+    return f"{folder}/{path}".rstrip("/") if folder else path
 
 
 def _with_note(result: ExecResult, note: str) -> ExecResult:
