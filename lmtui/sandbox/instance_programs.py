@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.hosts import HostApproval, parse_pattern
+from lmtui.core.hosts import parse_pattern
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.programs import FETCHERS, CodeResult, GuardedLauncher, Launch, Served
 from lmtui.core.sanitize import last_states, sanitize, sanitize_line
@@ -311,9 +311,8 @@ class InstanceLauncher:
     async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
         name = await self._backend_name(launch)
         can_write = launch.can_write and name != "landlock"  # which has no mounts that keep .git from it
-        gate: HostApproval = _OnlyListed()
         patterns = tuple(map(parse_pattern, launch.hosts)) if "*" not in launch.hosts else ()
-        proxy = Proxy(patterns, lambda: gate) if patterns else None
+        proxy = Proxy(patterns, _OnlyListed) if patterns else None
         try:
             backend = self._make(name, launch, proxy)
             if not launch.on_host:

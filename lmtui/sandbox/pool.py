@@ -185,11 +185,10 @@ class SandboxPool:
             SandboxError: it cannot be started.
         """
         async with self._guarding:
-            assert self._chosen is not None
             if self.instances.is_closed:
                 raise SandboxError("the sandbox is closed")
             if self._guard is None or not self._guard.is_alive:
-                self._guard = await open_client(self._chosen.backend, InstanceKind.GUARD, SandboxLayout())
+                self._guard = await open_client(self._backend, InstanceKind.GUARD, SandboxLayout())
             return self._guard
 
     async def layout(self) -> SandboxLayout:
@@ -409,8 +408,7 @@ class SandboxPool:
             await self.instances.close()
             if self._guard is not None:
                 await self._guard.close()
-            if self._chosen is not None:
-                await self._chosen.backend.close()
+                await self._backend.close()
             if self._proxy is not None:
                 await self._proxy.close()
         await asyncio.gather(*self.instances.ending)
@@ -444,8 +442,7 @@ class SandboxPool:
 
     async def _layout(self, kind: InstanceKind) -> SandboxLayout:
         """Return what an instance is to be opened with."""
-        assert self._chosen is not None
-        if not self._chosen.backend.has_mounts or kind is InstanceKind.GUARD:
+        if not self._backend.has_mounts or kind is InstanceKind.GUARD:
             return SandboxLayout()
         masks = self._all_masks()
         found = await look(await self.guard(), masks, self.outside.writable)

@@ -107,16 +107,12 @@ async def verify(backend: Backend, client: Client) -> None:
     Raises:
         SandboxUnavailable: something does not hold; the text names the first.
     """
-    handle, marker = tempfile.mkstemp(prefix="lmtui-marker-")
-    os.fchmod(handle, 0o644)  # nothing but the sandbox hides it
-    os.close(handle)
-    try:
-        script = _SCRIPT.replace("SOCKETS", "" if backend.has_mounts else _SOCKETS).replace("MARKER", shlex.quote(marker))
+    with tempfile.NamedTemporaryFile(prefix="lmtui-marker-") as marker:
+        os.fchmod(marker.fileno(), 0o644)  # nothing but the sandbox hides it
+        script = _SCRIPT.replace("SOCKETS", "" if backend.has_mounts else _SOCKETS).replace("MARKER", shlex.quote(marker.name))
         lines = await _said(client, script, f"{backend.name} failed its self-test")
-        found = {name.rstrip(":"): value.strip() for name, _, value in (line.partition("=") for line in lines)}
-        problem = _problem(found, backend)
-    finally:
-        await asyncio.to_thread(Path(marker).unlink, missing_ok=True)
+    found = {name.rstrip(":"): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+    problem = _problem(found, backend)
     if problem:
         raise SandboxUnavailable(f"{backend.name} failed its self-test: {problem}")
 
