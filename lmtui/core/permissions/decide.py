@@ -34,7 +34,6 @@ from lmtui.core.permissions.shell_grammar import ParsedCommand, outline, parse, 
 from lmtui.core.permissions.shell_review import is_harmless, layers, risks_of
 
 PROMOTED = "skill__"  # how the names of tools begin that run a function of a file
-_FILE_READERS, _FILE_CHANGERS = tools_that(FileEffect.SHOWS), tools_that(FileEffect.CHANGES)
 MOST_CHARS = 50_000
 OUTSIDE_OVERLAY = "try mode allows nothing outside its overlay; to allow this, leave try mode (F5 or /mode)"
 _NO_SECRETS = "try mode shows no secret files; to allow this, leave try mode (F5 or /mode)"
@@ -99,8 +98,9 @@ def decide_command(
         if can_contain and (mode is Mode.PLAN or not found.rule):
             return replace(look.decision(Verdict.ALLOW, "it runs where it cannot change your files"), is_read_only=True)
     moves = any(map(changes_files, git_commands))  # a merge may also give hidden contents another name
-    denying = (rule for rule in rules if rule.effect is Effect.DENY and rule.pattern != "*")
-    kept = next((rule for rule in denying if _keeps_paths(rule) or (moves and _takes_in(rule, FileEffect.SHOWS))), None)
+    effects = (FileEffect.CHANGES, FileEffect.SHOWS)[: 1 + moves]
+    denying = (rule for rule in rules if rule.effect is Effect.DENY and any(map(rule.is_for_paths, effects)))
+    kept = next(denying, None)
     is_kept = kept is None or (bool(git_commands) and not moves)
     if is_kept or found.verdict is not Verdict.ALLOW or mode is Mode.TRY:
         return found
@@ -184,12 +184,7 @@ def _is_about(rule: Rule, tool: str, text: str) -> bool:
     """Tell whether a rule that forbids or asks is about a command: by its words, or by a path that it may not read."""
     if rule.names(tool) and fits(rule.pattern, text):
         return True
-    return rule.tool in (*_FILE_READERS, "*") and rule.pattern != "*" and names_path(rule.pattern, text)
-
-
-def _keeps_paths(rule: Rule) -> bool:
-    """Tell whether a rule keeps paths from being changed: then commands change nothing but what is looked at first."""
-    return rule.tool in (*_FILE_CHANGERS, "*") and rule.pattern != "*"
+    return rule.is_for_paths(FileEffect.SHOWS) and names_path(rule.pattern, text)
 
 
 def _named_secrets(text: str) -> tuple[str, ...]:
@@ -405,16 +400,15 @@ def _kind(tool: str) -> str:
     return "python" if tool.startswith(PROMOTED) else tool
 
 
-def _takes_in(rule: Rule, *effects: FileEffect) -> bool:
-    """Tell whether a rule is for tools that do one of these."""
-    return rule.tool == "*" or traits_of(rule.tool).file_effect in effects
-
-
 def _may_break(rule: Rule, tool: str, access: Access, subject: str) -> bool:
     """Tell whether a call may do what a rule forbids without naming it."""
-    if _keeps_paths(rule) and access in (Access.WRITE, Access.EXECUTE) and tool not in ("git_add", "git_commit"):
+    if (
+        rule.is_for_paths(FileEffect.CHANGES)
+        and access in (Access.WRITE, Access.EXECUTE)
+        and tool not in ("git_add", "git_commit")
+    ):
         return traits_of(tool).may_change_unseen
-    if rule.pattern == "*" or not _takes_in(rule, FileEffect.SHOWS):
+    if not rule.is_for_paths(FileEffect.SHOWS):
         return False
     # a difference of a whole folder may show it (a search leaves such files out)
     return _kind(tool) == "python" or (tool == "git_diff" and path_patterns.can_be_below(rule.pattern, subject))

@@ -211,6 +211,10 @@ class Rule:
         """Tell whether the pattern matches paths (see `core.path_patterns`)."""
         return self.tool == "*" or traits_of(self.tool).is_about_paths
 
+    def is_for_paths(self, effect: FileEffect) -> bool:
+        """Tell whether the rule names paths, and is for tools that do this to files."""
+        return self.pattern != "*" and (self.tool == "*" or traits_of(self.tool).file_effect is effect)
+
     def is_exactly(self, subject: str) -> bool:
         """Tell whether the rule names this subject to the letter."""
         if not self.is_about_paths:
@@ -294,9 +298,6 @@ def exact_rule(tool: str, subject: str, source: str) -> Rule:
     return replace(rule, pattern=path_patterns.escape(subject) if rule.is_about_paths else escape_glob(subject))
 
 
-_READERS = tools_that(FileEffect.SHOWS)
-
-
 @dataclass(frozen=True, slots=True)
 class MaskExpressions:
     """Expressions for paths: `denied` by a rule, `secret` by name, `shown` although secret; empty ones match nothing."""
@@ -309,30 +310,26 @@ class MaskExpressions:
 @lru_cache(maxsize=32)
 def mask_expressions(rules: tuple[Rule, ...]) -> MaskExpressions:
     """Return the masks that follow from the rules."""
-    denied, shown = masking_patterns(rules), revealing_patterns(rules)
-    denied_regex, shown_regex = (path_patterns.regex(patterns) if patterns else "" for patterns in (denied, shown))
-    return MaskExpressions(denied_regex, secret_regex(), shown_regex)
+    both = masking_patterns(rules), revealing_patterns(rules)
+    denied, shown = (path_patterns.regex(patterns) if patterns else "" for patterns in both)
+    return MaskExpressions(denied, shown=shown)
 
 
-def masking_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:
-    """Return the patterns of all files that rules deny for reading.
+def masking_patterns(rules: tuple[Rule, ...], effect: Effect = Effect.DENY) -> tuple[str, ...]:
+    """Return the patterns of all files that rules deny (or allow) for reading.
 
     A rule that denies a whole tool (`Read`) hides no file.
     """
-    return _patterns(rules, Effect.DENY)
+    found = (rule.pattern for rule in rules if rule.effect is effect and rule.is_for_paths(FileEffect.SHOWS))
+    return tuple(dict.fromkeys(found))
 
 
 def revealing_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:
     """Return the patterns of secret files that rules allow to read: only those that name such files (`Read(.env)`)."""
-    return tuple(pattern for pattern in _patterns(rules, Effect.ALLOW) if reveals_secret(pattern))
+    return tuple(filter(reveals_secret, masking_patterns(rules, Effect.ALLOW)))
 
 
 def reveals_secret(pattern: str) -> bool:
     """Tell whether each path that a pattern matches would count as a secret file: `**/*.pem` does, `src/**` does not."""
     names = [each.replace("**/", "").replace("*", "x").replace("?", "x") for each in path_patterns.alternatives(pattern)]
     return all(is_secret_path(name) for name in names)
-
-
-def _patterns(rules: tuple[Rule, ...], effect: Effect) -> tuple[str, ...]:
-    found = [rule.pattern for rule in rules if rule.effect is effect and rule.tool in (*_READERS, "*") and rule.pattern != "*"]
-    return tuple(dict.fromkeys(found))

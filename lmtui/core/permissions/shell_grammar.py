@@ -132,7 +132,8 @@ def simple_commands(source: str) -> Iterator[SimpleCommand]:
     at = start = end = commands = count = 0
     operator = ";"
     while True:
-        at = _after_blanks(source, at)
+        blanks = _BLANKS.match(source, at)
+        at = blanks.end() if blanks else at
         found = _OPERATOR.match(source, at)
         if found or at == len(source):
             if words:
@@ -154,11 +155,6 @@ def simple_commands(source: str) -> Iterator[SimpleCommand]:
             raise NotUnderstood(f"it has more than {MAX_COMMANDS} commands or {MAX_WORDS} words")
     if not commands:
         raise NotUnderstood("it holds no command")
-
-
-def _after_blanks(source: str, at: int) -> int:
-    match = _BLANKS.match(source, at)
-    return match.end() if match else at
 
 
 def read_word(source: str, at: int) -> tuple[Word, int]:
