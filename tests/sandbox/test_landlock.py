@@ -9,6 +9,7 @@ import pytest
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox.backend import LandlockBackend, refusal
 from lmtui.sandbox.guest import confinement, linux
+from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.select import choose
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import OpenSandbox, fill
@@ -149,7 +150,8 @@ def test_rights_once_given_up_stay_given_up(tmp_path: Path) -> None:
         code = 1
         try:
             linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
-            confinement.restrict_files(["/usr"], [str(tmp_path / "in")], [], has_network=False)
+            options = Settings(landlock_writes=[str(tmp_path / "in")], has_network=False)
+            confinement.restrict_files(options, ["/usr"])
             (tmp_path / "in" / "made").write_text("x")
             try:
                 (tmp_path / "out").read_text()

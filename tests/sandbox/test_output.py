@@ -46,7 +46,7 @@ def test_head_and_tail_are_the_ends_of_what_was_written(sizes: list[int]) -> Non
         capture.add(data[start : start + size])
         start += size
     capture.close()
-    kept = bytes(capture.head) + capture.tail()
+    kept = bytes(capture.head + capture.tail)
     assert capture.total_bytes == len(data)
     assert kept == (data if len(data) <= HEAD_BYTES + TAIL_BYTES else data[:HEAD_BYTES] + data[-TAIL_BYTES:])
     if capture.saved_path:

@@ -134,8 +134,8 @@ with store.locked():
 @pytest.mark.parametrize(
     ("place", "count"),
     [
-        ("_write", 0), ("_write", 1), ("_write", 250), ("_moved", 0), ("_moved", 1), ("_moved", 2), ("_exchange", 200),
-        ("_is_expected_aside", 399),
+        ("create_file", 0), ("create_file", 1), ("create_file", 250), ("_moved", 0), ("_moved", 1), ("_moved", 2),
+        ("_exchange", 200), ("_is_expected_aside", 399),
     ],
 )  # fmt: skip
 @pytest.mark.full

@@ -103,6 +103,24 @@ class Root:
         return None
 
 
+def create_file(folder: int, name: str, data: bytes, mode: int | None = None, *, lasts: bool = False) -> None:
+    """Write a file that does not exist, with permission bits or those that the umask leaves; on the disk if it `lasts`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        if mode is not None:
+            os.fchmod(fd, mode)
+        if lasts:
+            os.fsync(fd)
+
+
+def shown(path: str) -> str:
+    """Return a path as it can be in an answer: what is not UTF-8 in it cannot."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
 def check_path(path: str) -> None:
     """Refuse a path by its spelling alone.
 

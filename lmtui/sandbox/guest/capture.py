@@ -50,55 +50,40 @@ class Capture:
         self.total_bytes = 0
         self.saved_path = ""
         self.head = bytearray()
-        self._tail = bytearray()
+        self.tail = bytearray()  # as far as it is not in the head
         self._spool = spool
         self._saved_fd = -1
         self._saved_bytes = 0
-        self._live = bytearray()
+        self.live = bytearray()  # waits to be shown
         self._live_skipped = 0
 
     def add(self, data: bytes) -> None:
         """Take up what the command wrote."""
         self.total_bytes += len(data)
-        self._keep_live(data)
+        self.live += data
+        surplus = max(0, len(self.live) - _LIVE_BYTES)
+        del self.live[:surplus]
+        self._live_skipped += surplus
         room = HEAD_BYTES - len(self.head)
         self.head += data[:room]
-        rest = data[room:] if room > 0 else data
-        if rest:
-            self._tail += rest
+        if rest := data[room:]:
+            self.tail += rest
             if self._saved_fd >= 0 or self.total_bytes > HEAD_BYTES + TAIL_BYTES:
                 self._save(rest)
-            if len(self._tail) > TAIL_BYTES:
-                del self._tail[:-TAIL_BYTES]
-
-    def tail(self) -> bytes:
-        """Return the end of the output, as far as it is not in the head."""
-        return bytes(self._tail)
+            del self.tail[:-TAIL_BYTES]
 
     def take_live(self) -> tuple[bytes, int]:
         """Return what is to be shown now and how many bytes before it were skipped."""
-        taken = bytes(self._live), self._live_skipped
-        self._live.clear()
+        taken = bytes(self.live), self._live_skipped
+        self.live.clear()
         self._live_skipped = 0
         return taken
-
-    def has_live(self) -> bool:
-        """Tell whether something waits to be shown."""
-        return bool(self._live)
 
     def close(self) -> None:
         """Close the saved file."""
         if self._saved_fd >= 0:
             os.close(self._saved_fd)
             self._saved_fd = -1
-
-    def _keep_live(self, data: bytes) -> None:
-        self._live += data[-_LIVE_BYTES:]
-        self._live_skipped += max(0, len(data) - _LIVE_BYTES)
-        surplus = len(self._live) - _LIVE_BYTES
-        if surplus > 0:
-            del self._live[:surplus]
-            self._live_skipped += surplus
 
     def _save(self, rest: bytes) -> None:
         """Append to the saved file; the first time, everything that came before too (it is all still in memory)."""
@@ -107,7 +92,7 @@ class Capture:
         try:
             if self._saved_fd < 0:
                 self._saved_fd, self.saved_path = self._spool.create()
-                rest = bytes(self.head + self._tail)
+                rest = bytes(self.head + self.tail)
             self._saved_bytes += os.write(self._saved_fd, rest[: _SAVED_BYTES - self._saved_bytes])
         except OSError:
             self._saved_bytes = _SAVED_BYTES  # no room: the answer still has head and tail

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .beneath import Refused, Root, is_protected
+from .beneath import Refused, Root, is_protected, shown
 from .protocol import Message
 
 MAX_NAMED = 50
@@ -172,7 +172,7 @@ class Store:
         if not tree:
             tree = self.git("write-tree").decode().strip()
             self.remember(tree)
-        names = sorted(os.fsencode(path).decode("utf-8", "replace") for path in left_out)
+        names = sorted(map(shown, left_out))
         return {"tree": tree, "left_out": names[:MAX_NAMED], "left_out_total": len(names)}
 
     def begin_drafts(self, folders: list[str]) -> None:
@@ -278,23 +278,15 @@ class Store:
         lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
         oldest = time.time() - max_age_s
         kept = [line for line in lines if float(line.partition(" ")[0]) >= oldest]
-        dropped = len(lines) - len(kept)
-        if dropped:
+        if len(kept) < len(lines):
             self._keep_only(kept)
         while self._size_bytes() > max_bytes and len(kept) > 1:
-            half = len(kept) // 2
-            dropped, kept = dropped + half, kept[half:]
+            kept = kept[len(kept) // 2 :]
             self._keep_only(kept)
-        return {"dropped": dropped}
+        return {"dropped": len(lines) - len(kept)}
 
     def content(self, tree: str, path: str) -> bytes | None:
-        """Return a file as a state has it, None where it has none.
-
-        Raises:
-            Refused: the tree is not the name of one.
-        """
-        if not re.fullmatch(r"[0-9a-f]{40}", tree):
-            raise Refused("that is not a checkpoint")
+        """Return a file as a state has it, None where it has none."""
         listed = self.git("ls-tree", "-z", tree, "--", path).decode("utf-8", "replace")
         for line in listed.split("\0"):
             facts, _, name = line.partition("\t")
@@ -315,11 +307,9 @@ class Store:
 
     def modes(self) -> dict[str, int]:
         """Return the permission bits of files that not everybody may read, as they were seen last."""
-        try:
-            found = json.loads((self.folder / "lmtui.modes").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return {str(path): int(mode) for path, mode in found.items()} if isinstance(found, dict) else {}
+        with suppress(OSError, ValueError, TypeError):
+            return dict(json.loads((self.folder / "lmtui.modes").read_text(encoding="utf-8")))
+        return {}
 
     def git(self, *arguments: str, data: bytes = b"", more: dict[str, str] | None = None) -> bytes:
         """Run git on the store and return its output; `more` are additional environment variables.

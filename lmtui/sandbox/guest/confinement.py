@@ -50,7 +50,7 @@ _REFUSED = {
         116, 265, 264, 18, 58, 42, 447, 122, 238, 239, 262, 263,
     ),
 }  # fmt: skip
-_ABSENT = {"x86_64": (437, 435), "aarch64": (437, 435)}  # openat2, clone3: ENOSYS
+_ABSENT = (437, 435)  # openat2, clone3: ENOSYS
 
 # Calls with a mode, and which argument it is: chmod, fchmod, fchmodat, fchmodat2, creat, mkdir, mkdirat, mknod, mknodat.
 _MODE_CALLS = {
@@ -106,26 +106,24 @@ def build_filter(
     if machine == "x86_64":
         program += [_step(_JUMP_GE, _X32_BIT, 0, 1), _step(_RETURN, _KILL)]
     program += [_step(_JUMP_GE, _FIRST_UNKNOWN, 0, 1), _refuse(errno.ENOSYS)]
-    for number in _REFUSED[machine]:
-        program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
+    shared, metadata = _SHARED[machine] * is_shared, _METADATA[machine] * keeps_metadata
+    for number in (*_REFUSED[machine], *shared, *metadata):
+        program += _refuse_if(_JUMP_EQ, number)
     if is_shared:  # what namespaces would keep apart, and a signal to everybody or limits for another process
-        for number in _SHARED[machine]:
-            program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
-        program += _on(_KILL_CALL[machine], [_load(0), *_refuse_if_equal(_EVERYBODY)])
+        program += _on(_KILL_CALL[machine], [_load(0), *_refuse_if(_JUMP_EQ, _EVERYBODY)])
         program += _on(_PRLIMIT[machine], [_load(0), _step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)])
     if keeps_metadata:
-        for number in _METADATA[machine]:
-            program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
         program += _on(_UTIMENSAT[machine], [_load(1), _step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)])
-    for number in _ABSENT[machine]:
+    for number in _ABSENT:
         program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.ENOSYS)]
     for number, argument in _MODE_CALLS[machine]:
-        program += _on(number, [_load(argument), *_refuse_if_set(_SET_ID_BITS)])
+        program += _on(number, [_load(argument), *_refuse_if(_JUMP_SET, _SET_ID_BITS)])
     for number, flags, mode in _OPEN_CALLS[machine]:
-        check = [_load(mode), *_refuse_if_set(_SET_ID_BITS)]
+        check = [_load(mode), *_refuse_if(_JUMP_SET, _SET_ID_BITS)]
         program += _on(number, [_load(flags), _step(_JUMP_SET, _CREATES, 0, len(check)), *check])
-    program += _on(_CLONE[machine], [_load(0), *_refuse_if_set(_NAMESPACES)])
-    program += _on(_IOCTL[machine], [_load(1), *_refuse_if_equal(_TIOCSTI), *_refuse_if_equal(_TIOCLINUX)])
+    program += _on(_CLONE[machine], [_load(0), *_refuse_if(_JUMP_SET, _NAMESPACES)])
+    pushes = (*_refuse_if(_JUMP_EQ, _TIOCSTI), *_refuse_if(_JUMP_EQ, _TIOCLINUX))
+    program += _on(_IOCTL[machine], [_load(1), *pushes])
     socket, socketpair = _SOCKET[machine]
     program += _on(socket, [_load(0), *_allow_only(families)])
     program += _on(socketpair, [_load(0), *_allow_only((_AF_UNIX,))])
@@ -145,12 +143,8 @@ def _refuse(code: int) -> bytes:
     return _step(_RETURN, _ERRNO | code)
 
 
-def _refuse_if_set(bits: int) -> list[bytes]:
-    return [_step(_JUMP_SET, bits, 0, 1), _refuse(errno.EPERM)]
-
-
-def _refuse_if_equal(value: int) -> list[bytes]:
-    return [_step(_JUMP_EQ, value, 0, 1), _refuse(errno.EPERM)]
+def _refuse_if(jump: int, value: int) -> list[bytes]:
+    return [_step(jump, value, 0, 1), _refuse(errno.EPERM)]
 
 
 def _allow_only(values: Sequence[int]) -> list[bytes]:
@@ -190,8 +184,8 @@ def landlock_abi() -> int:
         return 0
 
 
-def restrict_files(reads: Iterable[str], writes: Iterable[str], devices: Iterable[str], *, has_network: bool) -> None:
-    """Give up everything else.  Needs no_new_privs.  Paths that do not exist are left out.
+def restrict_files(options: Settings, reads: Iterable[str]) -> None:
+    """Give up all files but those of the settings and `reads`.  Needs no_new_privs.  Paths that do not exist are left out.
 
     Signals and abstract sockets reach only what is as restricted (ABI 6); without network TCP is refused (ABI 4).
 
@@ -202,12 +196,13 @@ def restrict_files(reads: Iterable[str], writes: Iterable[str], devices: Iterabl
     if version < OLDEST_ABI:
         raise OSError(f"Landlock is at version {version} here, {OLDEST_ABI} is needed")
     handled = _ALL_FILES.get(version, _ALL_FILES_NOW)
-    tcp = _TCP if version >= _TCP_ABI and not has_network else 0
+    tcp = _TCP if version >= _TCP_ABI and not options.has_network else 0
     scopes = _SCOPES if version >= _SCOPE_ABI else 0
     size = 24 if version >= _SCOPE_ABI else 16 if version >= _TCP_ABI else 8
     ruleset = linux.call(_SYS_CREATE, struct.pack("=QQQ", handled, tcp, scopes), size, 0)
     try:
-        for paths, rights in ((reads, _READ), (writes, _WRITE), (devices, _READ_FILE | _WRITE_FILE)):
+        readable, devices = (*options.landlock_reads, *reads), _READ_FILE | _WRITE_FILE
+        for paths, rights in ((readable, _READ), (options.landlock_writes, _WRITE), (_DEVICES, devices)):
             for path in paths:
                 _grant(ruleset, path, rights & handled)
         linux.call(_SYS_RESTRICT, ruleset, 0)
@@ -228,12 +223,10 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
         os.close(fd)
 
 
-_CAPABILITY_HEADER = struct.pack("=II", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
-_NO_CAPABILITIES = bytes(24)
 _LAST_CAPABILITY = 63
 _NO_ROOT_FIXUPS = 0b1110_1111  # every SECBIT of linux/securebits.h with its lock, but keep-caps
-# What programs look up about themselves and the machine; other processes' folders stay closed.
-_PROC = (
+# What commands look up about themselves and the machine; other processes' folders stay closed.
+OWN_PROC = (
     "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version",
     "/proc/filesystems", "/proc/sys/kernel/osrelease", "/proc/sys/kernel/ostype", "/proc/sys/kernel/pid_max",
     "/proc/sys/kernel/cap_last_cap", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu",
@@ -250,13 +243,7 @@ def enter_reduced(options: Settings) -> None:
     drop_rights(options.owner, options.group)
     os.makedirs(options.environment["HOME"], exist_ok=True)
     linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
-    restrict_files([*options.landlock_reads, "/proc"], options.landlock_writes, _DEVICES, has_network=options.has_network)
-
-
-def restrict_command(options: Settings) -> None:
-    """Put this process, which becomes a command, into its own domain."""
-    reads = [*options.landlock_reads, *_PROC]
-    restrict_files(reads, options.landlock_writes, _DEVICES, has_network=options.has_network)
+    restrict_files(options, ["/proc"])
 
 
 def drop_rights(owner: int = -1, group: int = -1) -> None:
@@ -276,4 +263,4 @@ def drop_rights(owner: int = -1, group: int = -1) -> None:
         os.setresgid(group, group, group)
         os.setresuid(owner, owner, owner)
         linux.set_process(linux.PR_SET_DUMPABLE, 0)
-    linux.set_capabilities(_CAPABILITY_HEADER, _NO_CAPABILITIES)
+    linux.drop_capabilities()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .beneath import Refused, Root, explain, is_protected
+from .beneath import Refused, Root, explain, is_protected, shown
 from .checkpoints import ABSENT, MAX_NAMED, Store
 from .protocol import Message
 from .quarantine import make_accessible
@@ -53,7 +54,7 @@ def effect(store: Store, since_ns: int, base: str = "") -> Message:
     return {
         "before": before,
         "after": after,
-        "special": [os.fsencode(path).decode("utf-8", "replace") for path in special[:MAX_NAMED]],
+        "special": [shown(path) for path in special[:MAX_NAMED]],
         "special_total": len(special),
         "made": found.made[:_MOST_FOLDERS],
         "emptied": found.emptied[:_MOST_FOLDERS],
@@ -157,9 +158,9 @@ class _Touched:
         if not merged and folder and (lower or not self._is_folder_below(folder)):
             (self.emptied if lower else self.made).append(folder)
         for name in sorted(lower.keys() - merged.keys()):
-            self._gone(_join(folder, name), lower[name])
+            self._gone(posixpath.join(folder, name), lower[name])
         for name in sorted(upper.keys() & merged.keys()):
-            path = _join(folder, name)
+            path = posixpath.join(folder, name)
             if is_protected(path):
                 self.special.add(f"{path}/" if stat.S_ISDIR(merged[name]) else path)  # a nested repository
             elif name in _CACHES:
@@ -211,7 +212,7 @@ class _Touched:
             self.special.add(f"{path}/")
             return
         for name, inner in entries.items():
-            self._gone(_join(path, name), inner)
+            self._gone(posixpath.join(path, name), inner)
 
     def _is_folder_below(self, path: str) -> bool:
         """Tell whether the lower side has a folder there."""
@@ -273,10 +274,6 @@ def _entries(root: Root, folder: str) -> dict[str, int]:
         if getattr(refusal.__cause__, "errno", 0) not in _NO_FOLDER:
             raise
     return found
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
 
 
 def _tree_of(store: Store, paths: list[str], work_tree: str, base: str = "") -> str:

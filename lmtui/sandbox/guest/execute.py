@@ -27,33 +27,6 @@ _MOST_FILES, _MOST_ERRORS_BYTES = 8192, 65_536
 _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the supervisor
 
 
-class Command:
-    """What to run and its limits; `environment` is whole; `program` is the seccomp filter, empty for none.
-
-    `is_read`: code reads its output, so what it says of errors follows behind, and only if it fails.  `streams` are the
-    descriptors of its input and its errors, where they are not nothing and its output (errors -1: its output too).
-    """
-
-    def __init__(
-        self,
-        arguments: tuple[str, ...],
-        environment: dict[str, str],
-        timeout_s: float,
-        folder: str,
-        program: bytes,
-        *,
-        is_read: bool = False,
-        streams: tuple[int, int] | None = None,
-    ) -> None:
-        self.arguments = arguments
-        self.environment = environment
-        self.timeout_s = timeout_s
-        self.folder = folder
-        self.program = program
-        self.is_read = is_read
-        self.streams = streams
-
-
 def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]) -> None:
     """Turn this freshly forked process into a keeper: do the task, write its result as JSON, and end.  Does not return."""
     status = 1
@@ -70,9 +43,8 @@ def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]
             result = {"error": str(refusal)}
         except OSError as error:
             result = {"error": f"the sandbox could not do it: {error}"}
-        body = memoryview(json.dumps(result).encode())
-        while body:
-            body = body[os.write(result_fd, body) :]
+        with os.fdopen(result_fd, "wb") as file:
+            file.write(json.dumps(result).encode())
         status = 0
     finally:
         os._exit(status)
@@ -85,21 +57,42 @@ def close_all(*fds: int) -> None:
             os.close(fd)
 
 
-def run(command: Command, output_fd: int, settings: Settings) -> Message:
-    """Run a command to its end, whatever that is, and leave nothing of it behind (called in the keeper)."""
-    apart = os.memfd_create("errors") if command.is_read else -1
+def run(
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    timeout_s: float,
+    settings: Settings,
+    output: int,
+    *,
+    given: int = -1,
+    errors: int = -1,
+    is_read: bool = False,
+) -> Message:
+    """Run a command to its end, whatever that is, and leave nothing of it behind (called in the keeper).
+
+    Args:
+        arguments: the program and its arguments.
+        environment: all its variables.
+        timeout_s: when it is ended.
+        settings: it runs in their `root`.
+        output: a descriptor.
+        given: the descriptor of its input, -1 for nothing.
+        errors: the descriptor of its errors, -1 for its output.
+        is_read: code reads its output, so what it says of errors follows behind, and only if it fails.
+    """
+    apart = os.memfd_create("errors") if is_read else errors
     child = os.fork()
     if child == 0:
-        _become(command, output_fd, settings, apart)
-    close_all(-1 if command.is_read else output_fd, *(command.streams or ()))
-    reason, status = _wait(child, time.monotonic() + command.timeout_s)
+        _become(arguments, environment, settings, (given, output, apart))
+    close_all(-1 if is_read else output, given, errors)
+    reason, status = _wait(child, time.monotonic() + timeout_s)
     if reason != "exit":
-        process_tree.kill_group(child)  # before anything else: the child leads its own session
+        process_tree.send_signal(-child, signal.SIGKILL)  # before anything else: it leads its own session
     is_clean = process_tree.kill_below(os.getpid(), time.monotonic() + _CLEANING_S)
     code = os.waitstatus_to_exitcode(status)
     exit_code = {"exit": 128 - code if code < 0 else code, "timeout": 124}.get(reason, 137)
-    if command.is_read and exit_code:
-        os.sendfile(output_fd, apart, 0, _MOST_ERRORS_BYTES)
+    if is_read and exit_code:
+        os.sendfile(output, apart, 0, _MOST_ERRORS_BYTES)
     return {"exit": exit_code, "reason": reason, "clean": is_clean}
 
 
@@ -109,7 +102,7 @@ def _wait(child: int, deadline: float) -> tuple[str, int]:
     while True:
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
             if ended.si_pid == child:
-                process_tree.kill_group(child)  # while its number is still its own
+                process_tree.send_signal(-child, signal.SIGKILL)  # while its number is still its own
                 return "exit", os.waitpid(child, 0)[1]
             os.waitpid(ended.si_pid, 0)
         left = deadline - time.monotonic()
@@ -120,30 +113,29 @@ def _wait(child: int, deadline: float) -> tuple[str, int]:
             return _REASONS[signal.Signals(caught.si_signo)], 0
 
 
-def _become(command: Command, output_fd: int, settings: Settings, apart: int) -> None:
+def _become(arguments: tuple[str, ...], environment: dict[str, str], settings: Settings, streams: tuple[int, int, int]) -> None:
     """Turn this process into the command.  Does not return."""
+    given, output, errors = streams
     try:
         os.setsid()
-        null = os.open("/dev/null", os.O_RDWR)
-        reading, errors = command.streams or (null, output_fd)
-        os.dup2(reading, 0)
-        os.dup2(output_fd, 1)
-        os.dup2(apart if apart >= 0 else errors if errors >= 0 else output_fd, 2)
+        os.dup2(given if given >= 0 else os.open("/dev/null", os.O_RDWR), 0)
+        os.dup2(output, 1)
+        os.dup2(errors if errors >= 0 else output, 2)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.chdir(command.folder)
+        os.chdir(settings.root)
         _limit(settings)
         linux.set_process(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-        if command.program:
+        if settings.seccomp_filter:
             linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
             if settings.is_landlocked:
-                confinement.restrict_command(settings)
-            linux.install_filter(command.program)
+                confinement.restrict_files(settings, confinement.OWN_PROC)  # its own domain
+            linux.install_filter(settings.seccomp_filter)
         _prefer_for_oom()
-        os.execve(command.arguments[0], command.arguments, command.environment)  # noqa: S606  (no shell is meant: this becomes it)
+        os.execve(arguments[0], arguments, environment)  # noqa: S606  (no shell is meant: this becomes it)
     except OSError as error:
-        os.write(2, f"{command.arguments[0]}: cannot be started: {error.strerror}\n".encode())
+        os.write(2, f"{arguments[0]}: cannot be started: {error.strerror}\n".encode())
     finally:
         os._exit(126)
 

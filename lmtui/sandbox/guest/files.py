@@ -60,7 +60,7 @@ def _real(root: Root, path: str) -> str:
                 return path
         else:
             os.close(fd)
-            return _text("/".join([part for part in (real if real != "." else "", *left) if part]))
+            return beneath.shown("/".join([part for part in (real if real != "." else "", *left) if part]))
 
 
 def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Message:
@@ -74,7 +74,7 @@ def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Mess
     _refuse_what_is_run(target)
     parent, _, name = target.rpartition("/")
     if mode is None:
-        _make_folders(root, parent)
+        make_folders(root, parent)
     with root.opened(parent, _FOLDER) as (folder, _):
         try:
             _replace(folder, name, data, mode, is_new=expect_sha256 == "")
@@ -86,7 +86,7 @@ def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Mess
 def make_directory(root: Root, path: str) -> Message:
     """Make a folder and its parents; `made` tells whether it was missing."""
     _refuse_what_is_run(path)
-    return {"made": _make_folders(root, path)}
+    return {"made": make_folders(root, path)}
 
 
 def list_directory(root: Root, path: str, depth: int, max_entries: int) -> Message:
@@ -95,7 +95,7 @@ def list_directory(root: Root, path: str, depth: int, max_entries: int) -> Messa
     with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as (folder, real):
         for inner, kind, entry in entries(folder, real, depth):
             with suppress(OSError):
-                found.append([_text(inner), kind, entry.stat(follow_symlinks=False).st_size if kind == "file" else 0])
+                found.append([beneath.shown(inner), kind, entry.stat(follow_symlinks=False).st_size if kind == "file" else 0])
             if len(found) >= max_entries:
                 break
     return {"entries": found}
@@ -133,10 +133,6 @@ def _sha256(data: bytes) -> str:
     return str(import_module("hashlib").sha256(data).hexdigest())  # imported late: most starts read no file
 
 
-def _text(path: str) -> str:
-    return os.fsencode(path).decode("utf-8", "replace")
-
-
 def _kind(entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
         return "link"
@@ -146,14 +142,8 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def _read_up_to(fd: int, limit: int) -> bytes:
-    pieces: list[bytes] = []
-    while limit > 0:
-        piece = os.read(fd, min(limit, 1_048_576))
-        if not piece:
-            break
-        pieces.append(piece)
-        limit -= len(piece)
-    return b"".join(pieces)
+    with open(fd, "rb", closefd=False) as file:
+        return file.read(limit)
 
 
 def _existing(root: Root, path: str, expect_sha256: str | None) -> tuple[str, int | None]:
@@ -170,7 +160,7 @@ def _existing(root: Root, path: str, expect_sha256: str | None) -> tuple[str, in
         info = os.fstat(fd)
         if expect_sha256 == "":
             raise Refused(f"{path} exists already")
-        if expect_sha256 is not None and _hash(fd) != expect_sha256:
+        if expect_sha256 is not None and _sha256(_read_up_to(fd, _MAX_HASHED_BYTES)) != expect_sha256:
             raise Refused(f"{path} changed since it was read: read it again")
     finally:
         os.close(fd)
@@ -186,12 +176,11 @@ def _is_dangling(root: Root, path: str) -> bool:
     return False
 
 
-def _hash(fd: int) -> str:
-    return _sha256(_read_up_to(fd, _MAX_HASHED_BYTES))
+def make_folders(root: Root, path: str, *, makes_way: bool = False) -> bool:
+    """Make a folder and its parents one by one below the root; tell whether the last was missing.
 
-
-def _make_folders(root: Root, path: str) -> bool:
-    """Make a folder and its parents one by one below the root; tell whether the last was missing."""
+    With `makes_way` a file or a link in the place of a folder is removed.
+    """
     beneath.check_path(path)
     made = False
     so_far = ""
@@ -203,6 +192,9 @@ def _make_folders(root: Root, path: str) -> bool:
                 made = True
             except FileExistsError:
                 made = False
+                if makes_way and not stat.S_ISDIR(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode):
+                    os.unlink(part, dir_fd=folder)
+                    os.mkdir(part, 0o777, dir_fd=folder)
             except OSError as error:
                 raise Refused(beneath.explain(error, so_far)) from error
     with root.opened(so_far, _FOLDER):
@@ -211,24 +203,15 @@ def _make_folders(root: Root, path: str) -> bool:
 
 def _replace(folder: int, name: str, data: bytes, mode: int | None, *, is_new: bool) -> None:
     temporary = f".lmtui-{os.urandom(6).hex()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temporary, flags, 0o666, dir_fd=folder)
     try:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            if mode is not None:
-                os.fchmod(fd, mode)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        beneath.create_file(folder, temporary, data, mode, lasts=True)
         if is_new and _is_linked(folder, temporary, name):
             os.unlink(temporary, dir_fd=folder)
         else:
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
-        _remove(folder, temporary)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
         raise
 
 
@@ -243,14 +226,9 @@ def _is_linked(folder: int, temporary: str, name: str) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder))
+        beneath.create_file(folder, name, b"")
         return False
     return True
-
-
-def _remove(folder: int, name: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
 
 
 # Run by a program outside without asking, or after a question that many answer in passing.
@@ -283,11 +261,6 @@ class _Walk:
         self.folders = deque([b""])
         self.is_cut = False
 
-    @property
-    def is_over(self) -> bool:
-        """Tell whether the walk may go no further."""
-        return self.entries_left <= 0 or len(self.found) >= _MAX_FOUND or time.monotonic() > self.deadline
-
     def add(self, path: bytes, kind: str, *, is_fresh: bool) -> None:
         """Note something."""
         try:
@@ -305,7 +278,7 @@ def survey(root: str, since_ns: int, max_entries: int, max_seconds: float) -> Me
     """
     walk = _Walk(os.fsencode(root), since_ns, max_entries, time.monotonic() + max_seconds)
     while walk.folders:
-        if walk.is_over:
+        if walk.entries_left <= 0 or len(walk.found) >= _MAX_FOUND or time.monotonic() > walk.deadline:
             walk.is_cut = True
             break
         _survey_folder(walk, walk.folders.popleft())

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from . import quarantine
-from .beneath import Refused
+from .beneath import Refused, create_file
 from .files import RUN_OUTSIDE, plain_name
 from .protocol import Message
 
@@ -145,10 +145,7 @@ class Vault:
             if stat.S_ISLNK(mode):
                 os.symlink(os.fsdecode(data), name, dir_fd=folder)
                 return
-            fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-                os.fchmod(fd, stat.S_IMODE(mode))
+            create_file(folder, name, data, stat.S_IMODE(mode))
         finally:
             os.close(folder)
 

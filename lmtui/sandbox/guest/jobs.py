@@ -29,7 +29,6 @@ _TICK_S = 0.05
 _LIVE_EVERY_S = 0.03
 _GRACE_S = 2.0
 _CANCEL_GRACE_S = 0.7
-_FREEZING_S = 1.0
 _CHUNK_BYTES = 65_536
 _MOST_WAITING_BYTES = 33_554_432
 _FOREVER_S = 10.0 * 365 * 86_400
@@ -120,7 +119,7 @@ class RunningJobs:
         self._selector = selector
         self._private_fds = private_fds
         self._max_processes = max_processes
-        self._jobs: dict[int, Job] = {}
+        self.jobs: dict[int, Job] = {}  # those that are under way
         self._watched_at = 0.0
 
     def start(
@@ -137,7 +136,7 @@ class RunningJobs:
             OSError: no process could be made.
         """
         reading, writing = os.pipe()
-        others = [fd for job in self._jobs.values() for fd in (job.input_fd, *(output.fd for output in job.outputs))]
+        others = [fd for job in self.jobs.values() for fd in (job.input_fd, *(output.fd for output in job.outputs))]
         try:
             keeper = os.fork()
             if keeper == 0:
@@ -147,35 +146,33 @@ class RunningJobs:
             raise
         finally:
             execute.close_all(writing, *theirs)
-        job = self._jobs[identity] = Job(self._selector, identity, keeper, reading, timeout_s)
+        job = self.jobs[identity] = Job(self._selector, identity, keeper, reading, timeout_s)
         return job
 
     def start_command(
-        self,
-        identity: int,
-        run: Callable[[int, int], Message],
-        capture: Capture,
-        timeout_s: float,
-        memory_bytes: int,
-        *,
-        takes_input: bool = False,
+        self, identity: int, message: Message, run: Callable[[float, int, int], Message], capture: Capture
     ) -> None:
-        """Run a command; `run` gets the descriptors of its output and its input (-1: none) in the keeper.
+        """Run a command with the limits of a message.
+
+        In the keeper `run` gets its seconds and the descriptors of its output and its input (-1: none).
 
         Raises:
             OSError: no process could be made.
         """
+        timeout_s, stays = float(message["timeout_s"]), bool(message.get("takes_input"))
         reading, writing = os.pipe()
-        taking, giving = os.pipe() if takes_input else (-1, -1)
-        job = self.start(identity, lambda: run(writing, taking), timeout_s, (reading, giving), (writing, taking))
-        job.capture, job.input_fd, job.memory_bytes, job.stays = capture, giving, memory_bytes, takes_input
+        taking, giving = os.pipe() if stays else (-1, -1)
+        task = partial(run, timeout_s, writing, taking)
+        job = self.start(identity, task, timeout_s, (reading, giving), (writing, taking))
+        job.capture, job.input_fd, job.stays = capture, giving, stays
+        job.memory_bytes = int(message["memory_mb"]) << 20
         job.outputs.append(OutputPipe(self._selector, reading, capture.add))
-        if takes_input:
+        if stays:
             os.set_blocking(giving, False)
 
     def feed(self, identity: int, data: bytes) -> int:
         """Give a command input; return how many bytes it took."""
-        job = self._jobs.get(identity)
+        job = self.jobs.get(identity)
         if job is None or job.input_fd < 0:
             raise Refused("it takes no input: it has ended, or its input is closed")
         try:
@@ -189,32 +186,32 @@ class RunningJobs:
 
     def stop(self, identity: int, number: int = execute.SIGNAL_CANCEL) -> None:
         """Ask a keeper to end its job; one that does not in time is ended from here."""
-        job = self._jobs.get(identity)
+        job = self.jobs.get(identity)
         if job is not None:
             job.is_stopping = True
             job.hard_deadline = min(job.hard_deadline, time.monotonic() + _CANCEL_GRACE_S)
-            _kill(job.keeper, number)
+            process_tree.send_signal(job.keeper, number)
 
     def wait_s(self) -> float | None:
         """Return how long the loop may sleep."""
-        if not self._jobs:
+        if not self.jobs:
             return None
-        return _LIVE_EVERY_S if any(job.capture and job.capture.has_live() for job in self._jobs.values()) else _TICK_S
+        return _LIVE_EVERY_S if any(job.capture and job.capture.live for job in self.jobs.values()) else _TICK_S
 
     def live(self) -> list[tuple[Job, Capture]]:
         """Return the jobs with output that is due on the screen."""
         now = time.monotonic()
-        found = [(job, job.capture) for job in self._jobs.values() if job.capture and now - job.shown_at > _LIVE_EVERY_S]
-        due = [(job, capture) for job, capture in found if capture.has_live()]
+        found = [(job, job.capture) for job in self.jobs.values() if job.capture and now - job.shown_at > _LIVE_EVERY_S]
+        due = [(job, capture) for job, capture in found if capture.live]
         for job, _ in due:
             job.shown_at = now
         return due
 
     def take_finished(self) -> list[tuple[Job, Message]]:
         """Return the jobs that ended since, with their results; nothing of them runs any more."""
-        finished = [job for job in self._jobs.values() if job.outcome.fd < 0]
+        finished = [job for job in self.jobs.values() if job.outcome.fd < 0]
         for job in finished:
-            del self._jobs[job.id]
+            del self.jobs[job.id]
             if not _parse(job.result):
                 self._end_orphans()
             for output in job.outputs:
@@ -231,7 +228,7 @@ class RunningJobs:
         if now - self._watched_at < _TICK_S:
             return
         self._watched_at = now
-        for job in self._jobs.values():
+        for job in self.jobs.values():
             if now > job.hard_deadline:
                 self._end_by_force(job)
             elif job.memory_bytes and not job.is_stopping:
@@ -239,29 +236,14 @@ class RunningJobs:
 
     def reap(self) -> None:
         """Take the exits of keepers and of processes that lost theirs."""
-        try:
+        with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0] != 0:
                 pass
-        except ChildProcessError:
-            pass
-
-    @property
-    def is_idle(self) -> bool:
-        """Tell whether nothing is under way."""
-        return not self._jobs
-
-    def freeze(self) -> bool:
-        """Stop every process below the supervisor; False where some did not stop in time."""
-        return process_tree.stop_below(os.getpid(), time.monotonic() + _FREEZING_S)
-
-    def thaw(self) -> None:
-        """Let all of them go on."""
-        process_tree.resume_below(os.getpid())
 
     def end_all(self) -> None:
         """Kill every process below the supervisor."""
         if os.getpid() == 1:
-            _kill(-1, signal.SIGKILL)
+            process_tree.send_signal(-1, signal.SIGKILL)
         process_tree.kill_below(os.getpid(), time.monotonic() + 1.0)
 
     def _hold_to_limits(self, job: Job) -> None:
@@ -273,18 +255,18 @@ class RunningJobs:
 
     def _end_by_force(self, job: Job) -> None:
         """End a job whose keeper is stopped, lost or too slow; its orphans come to the supervisor and end here."""
-        _kill(job.keeper, signal.SIGKILL)
+        process_tree.send_signal(job.keeper, signal.SIGKILL)
         self.reap()
         self._end_orphans()
         if os.getpid() == 1 and process_tree.descendants(job.keeper):
-            _kill(-1, signal.SIGKILL)
+            process_tree.send_signal(-1, signal.SIGKILL)
         job.hard_deadline = time.monotonic() + _CANCEL_GRACE_S
 
     def _end_orphans(self) -> None:
         """Kill what is directly below the supervisor and is not a keeper."""
-        keepers = frozenset(job.keeper for job in self._jobs.values())
+        keepers = frozenset(job.keeper for job in self.jobs.values())
         if not process_tree.kill_below(os.getpid(), time.monotonic() + 1.0, keepers) and os.getpid() == 1:
-            _kill(-1, signal.SIGKILL)
+            process_tree.send_signal(-1, signal.SIGKILL)
 
 
 class Service:
@@ -302,7 +284,7 @@ class Service:
         self._waiting = bytearray()
         self._outputs: list[OutputPipe] = []
 
-    def start(self, identity: int, message: Message, program: bytes) -> None:
+    def start(self, identity: int, message: Message) -> None:
         """Start the program.
 
         Raises:
@@ -313,12 +295,12 @@ class Service:
             raise Refused(f"this instance serves {'a program already' if self._id else 'no program'}")
         variables = {str(key): str(value) for key, value in message["variables"].items()}
         environment = self._options.commands_environment | variables
-        folder = _joined(self._options.root, str(message["folder"]))
+        folder = os.path.join(self._options.root, str(message["folder"]))
         arguments = _found([str(argument) for argument in message["arguments"]], environment, folder)
         (input_r, input_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
-        command = execute.Command(arguments, environment, _FOREVER_S, folder, program, streams=(input_r, err_w))
-        run = partial(execute.run, command, out_w, self._options)
-        job = self._jobs.start(identity, run, _FOREVER_S, (input_w, out_r, err_r), (input_r, out_w, err_w))
+        options = self._options.with_values(root=folder)
+        task = partial(execute.run, arguments, environment, _FOREVER_S, options, out_w, given=input_r, errors=err_w)
+        job = self._jobs.start(identity, task, _FOREVER_S, (input_w, out_r, err_r), (input_r, out_w, err_w))
         job.memory_bytes = int(message["memory_mb"]) << 20
         self._id, self._input = identity, input_w
         os.set_blocking(input_w, False)
@@ -377,24 +359,14 @@ class Service:
 def _found(arguments: list[str], environment: dict[str, str], folder: str) -> tuple[str, ...]:
     """Return the arguments with the program's whole path."""
     name = arguments[0]
-    path = _joined(folder, name) if "/" in name else import_module("shutil").which(name, path=environment.get("PATH", ""))
-    if path is None or not os.access(path, os.X_OK):
+    whole = os.path.join(folder, name) if "/" in name else name
+    path = import_module("shutil").which(whole, path=environment.get("PATH", ""))
+    if path is None:
         raise Refused(f"the program {name} is not there")
     return (path, *arguments[1:])
 
 
-def _joined(folder: str, name: str) -> str:
-    return name if name.startswith("/") else f"{folder}/{name}"
-
-
-def _kill(pid: int, number: int) -> None:
-    with suppress(OSError):
-        os.kill(pid, number)
-
-
 def _parse(result: bytearray) -> Message:
-    try:
-        parsed = json.loads(result)
-    except ValueError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
+    with suppress(ValueError):
+        return dict(json.loads(result))
+    return {}

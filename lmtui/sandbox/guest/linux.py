@@ -1,10 +1,15 @@
-"""The few system calls that Python does not have: prctl, openat2, renameat2, seccomp.  Each does nothing else but call."""
+"""The few system calls that Python does not have: prctl, openat2, renameat2, seccomp.  Each does nothing else but call.
+
+Each raises OSError as the kernel says.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import struct
+from contextlib import suppress
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -24,27 +29,9 @@ RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _OpenHow(ctypes.Structure):
-    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
-
-
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-
-
-def machine() -> str:
-    """Return the processor's name as the kernel says it (x86_64, aarch64)."""
-    return os.uname().machine
-
-
-def set_process(option: int, value: int) -> None:
-    """Set a flag of this process by prctl(2).
-
-    Raises:
-        OSError: the kernel refused it.
-    """
-    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        raise _os_error()
+def set_process(option: int, value: int, more: bytes | None = None) -> None:
+    """Set a flag of this process by prctl(2)."""
+    _checked(_libc.prctl(option, ctypes.c_ulong(value), more, 0, 0))
 
 
 def install_filter(program: bytes) -> None:
@@ -54,9 +41,8 @@ def install_filter(program: bytes) -> None:
         program: instructions of 8 bytes each, as in linux/filter.h.
     """
     buffer = ctypes.create_string_buffer(program, len(program))
-    header = _Program(len(program) // 8, ctypes.addressof(buffer))
-    if _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(header), 0, 0) != 0:
-        raise _os_error()
+    header = struct.pack("@HP", len(program) // 8, ctypes.addressof(buffer))  # struct sock_fprog
+    set_process(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, header)
 
 
 def open_beneath(directory: int, path: str, flags: int) -> int:
@@ -65,16 +51,12 @@ def open_beneath(directory: int, path: str, flags: int) -> int:
     Raises:
         OSError: EXDEV where it would leave, ENOSYS where the kernel has no openat2, and those of open(2).
     """
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
-    name = os.fsencode(path)
+    resolve = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS
+    how = struct.pack("=QQQ", flags | os.O_CLOEXEC, 0, resolve)  # struct open_how
     for _ in range(_RACED_TRIES):
-        number = ctypes.c_long(_SYS_OPENAT2)
-        opened: int = _libc.syscall(number, ctypes.c_int(directory), name, ctypes.byref(how), ctypes.c_size_t(24))
-        if opened >= 0:
-            return opened
-        if ctypes.get_errno() != errno.EAGAIN:  # EAGAIN: something was renamed meanwhile
-            break
-    raise _os_error(path)
+        with suppress(BlockingIOError):  # EAGAIN: something was renamed meanwhile
+            return call(_SYS_OPENAT2, directory, os.fsencode(path), how, len(how))
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
 def rename(folder: int, old: str, new: str, flags: int) -> None:
@@ -83,33 +65,21 @@ def rename(folder: int, old: str, new: str, flags: int) -> None:
     Raises:
         OSError: EEXIST where the name is taken, EINVAL or ENOSYS where the file system or the kernel cannot do that.
     """
-    if _libc.renameat2(folder, os.fsencode(old), folder, os.fsencode(new), ctypes.c_uint(flags)) != 0:
-        raise _os_error(new)
+    _checked(_libc.renameat2(folder, os.fsencode(old), folder, os.fsencode(new), ctypes.c_uint(flags)))
 
 
 def call(number: int, *arguments: bytes | int | None) -> int:
-    """Make a system call that has no name in Python.
-
-    Raises:
-        OSError: as the kernel says.
-    """
+    """Make a system call that has no name in Python."""
     words = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    result: int = _libc.syscall(ctypes.c_long(number), *words)
+    return _checked(_libc.syscall(ctypes.c_long(number), *words))
+
+
+def drop_capabilities() -> None:
+    """Give up every capability of this process (capset(2), _LINUX_CAPABILITY_VERSION_3)."""
+    _checked(_libc.capset(struct.pack("=II", 0x20080522, 0), bytes(24)))
+
+
+def _checked(result: int) -> int:
     if result < 0:
-        raise _os_error()
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
-
-
-def set_capabilities(header: bytes, sets: bytes) -> None:
-    """Set this process's capabilities (capset(2)).
-
-    Raises:
-        OSError: the kernel refused it.
-    """
-    if _libc.capset(header, sets) != 0:
-        raise _os_error()
-
-
-def _os_error(path: str = "") -> OSError:
-    code = ctypes.get_errno()
-    return OSError(code, os.strerror(code), path)

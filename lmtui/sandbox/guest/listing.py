@@ -63,7 +63,7 @@ def glob(root: Root, expression: str, max_results: int) -> Message:
                 with suppress(OSError):
                     dated.append((os.stat(path, dir_fd=folder, follow_symlinks=False).st_mtime, path))
     dated.sort(key=lambda item: (-item[0], item[1]))
-    paths = [_told(path) for _, path in dated[:max_results]]
+    paths = [beneath.shown(path) for _, path in dated[:max_results]]
     if len(json.dumps(paths)) > _MAX_RESULT_BYTES:
         raise Refused(f"the names of {len(paths):,} files are too much for one answer: use a pattern that matches fewer")
     return {"paths": paths}
@@ -81,18 +81,13 @@ def grep(root: Root, query: Message) -> Message:
     found: list[_Line] = []
     matches = size = 0
     for path, number, text, is_context in lines:
-        line = (_told(path), number, text, is_context)
+        line = (beneath.shown(path), number, text, is_context)
         matches += not is_context
         size += len(json.dumps(line))
         if matches > query["max_matches"] or size > _MAX_RESULT_BYTES:
             break
         found.append(line)
     return {"matches": found}
-
-
-def _told(path: str) -> str:
-    """Return a path as it can be in an answer: what is no UTF-8 in it cannot."""
-    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _files(folder: int) -> Iterator[str]:
@@ -316,7 +311,7 @@ _HISTORY_S = 3.0
 _STATUS = ["status", "--porcelain=v1", "-z", "--ignored=matching", "--untracked-files=normal", "--ignore-submodules=dirty"]
 
 
-def answer(root: Root, message: Message, settings: Settings, program: bytes) -> Message:
+def answer(root: Root, message: Message, settings: Settings) -> Message:
     """Return the listing that a message asks for.
 
     Raises:
@@ -326,15 +321,15 @@ def answer(root: Root, message: Message, settings: Settings, program: bytes) -> 
         case "folder":
             return _packed(_folder(root, str(message["path"])))
         case "paths":
-            listed = _git(_FILES, settings, program)
+            listed = _git(_FILES, settings)
             return _packed(_walk(root, int(message["max_paths"])) if listed is None else _records(listed))
         case "status":
             start = os.fsencode(place(settings))
-            found = _records(_git(_STATUS, settings, program) or b"")
+            found = _records(_git(_STATUS, settings) or b"")
             return _packed(each[:3] + each[3:].removeprefix(start) for each in found)
         case "secrets":  # wherever in the repository, now or in its history; so is what takes too long to know
             is_secret = re.compile(os.fsencode(str(message["expression"]))).match
-            listed = _git(_OBJECTS, settings, program, _HISTORY_S)
+            listed = _git(_OBJECTS, settings, _HISTORY_S)
             names = (line.partition(b" ")[2] for line in (listed or b"").split(b"\n"))
             is_cut = listed is None or len(listed) >= MAX_BYTES or any(map(is_secret, names))
             return {**_packed(()), "is_cut": is_cut}
@@ -370,7 +365,7 @@ def _walk(root: Root, max_paths: int) -> Iterator[bytes]:
         yield from map(os.fsencode, islice(walk(folder, "", 10 * max_paths), max_paths + 1))
 
 
-def _git(arguments: list[str], settings: Settings, program: bytes, limit_s: float = _GIT_S) -> bytes | None:
+def _git(arguments: list[str], settings: Settings, limit_s: float = _GIT_S) -> bytes | None:
     """Return what git prints, None where it is not there, or the folder is not a repository."""
     if not settings.git_dir and not (Path(settings.root) / ".git").exists():
         return None
@@ -380,8 +375,8 @@ def _git(arguments: list[str], settings: Settings, program: bytes, limit_s: floa
     except Refused:
         return None
     with tempfile.TemporaryFile() as output:
-        command = execute.Command(whole, environment, limit_s, settings.root, program, is_read=True)
-        ended = execute.run(command, os.dup(output.fileno()), settings)
+        fd = os.dup(output.fileno())
+        ended = execute.run(whole, environment, limit_s, settings, fd, is_read=True)
         if ended["exit"] != 0:
             return None
         output.seek(0)

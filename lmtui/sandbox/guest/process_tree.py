@@ -13,6 +13,7 @@ from contextlib import suppress
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PASSES_BEFORE_KILL = 20
+_FREEZING_S = 1.0
 _HALTED = (b"T", b"t", b"Z", b"X", b"x")  # proc(5): stopped, traced, dead
 _MAX_LIST_BYTES = 65_536
 _HAS_LISTS = os.access(f"/proc/self/task/{os.getpid()}/children", os.F_OK)  # CONFIG_PROC_CHILDREN
@@ -49,7 +50,7 @@ def kill_below(pid: int, deadline: float, spared: frozenset[int] = frozenset()) 
         if not found:
             return True
         for group in {_group(child) for child in found} - kept_groups:
-            _signal(-group, signal.SIGKILL)
+            send_signal(-group, signal.SIGKILL)
         stopped: set[int] = set()
         for _ in range(_PASSES_BEFORE_KILL):
             fresh = [child for child in descendants(pid, spared) if child not in stopped]
@@ -57,42 +58,37 @@ def kill_below(pid: int, deadline: float, spared: frozenset[int] = frozenset()) 
                 break
             stopped.update(fresh)
             for child in fresh:
-                _signal(child, signal.SIGSTOP)
+                send_signal(child, signal.SIGSTOP)
         for child in stopped:
-            _signal(child, signal.SIGKILL)
+            send_signal(child, signal.SIGKILL)
         _reap_for(0.002 if len(stopped) < 50 else 0.02)
         if time.monotonic() >= deadline:
             return not descendants(pid, spared)
 
 
-def stop_below(pid: int, deadline: float) -> bool:
-    """Stop every process below `pid`; return False if some still run at the deadline.
+def freeze() -> bool:
+    """Stop every process below this one; return False if some did not stop in time.
 
     The first process of a namespace stops all others at once, which no fork can outrun.
     """
+    pid, deadline = os.getpid(), time.monotonic() + _FREEZING_S
     while True:
-        if os.getpid() == 1:
-            _signal(-1, signal.SIGSTOP)
-        found = descendants(pid)
-        running = [child for child in found if not _is_halted(child)]
+        if pid == 1:
+            send_signal(-1, signal.SIGSTOP)
+        running = [child for child in descendants(pid) if not _is_halted(child)]
         if not running:
             return True
         for child in running:
-            _signal(child, signal.SIGSTOP)
+            send_signal(child, signal.SIGSTOP)
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.001)
 
 
-def resume_below(pid: int) -> None:
-    """Let every process below `pid` go on."""
-    for child in descendants(pid):
-        _signal(child, signal.SIGCONT)
-
-
-def kill_group(leader: int) -> None:
-    """Kill a process group at once."""
-    _signal(-leader, signal.SIGKILL)
+def thaw() -> None:
+    """Let every process below this one go on."""
+    for child in descendants(os.getpid()):
+        send_signal(child, signal.SIGCONT)
 
 
 def count_of(user: int) -> int:
@@ -174,7 +170,8 @@ def _group(pid: int) -> int:
         return 0
 
 
-def _signal(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
+    """Send a signal to a process, to a group (below 0), or to all (-1)."""
     with suppress(OSError):  # it is gone, which is as good
         os.kill(pid, number)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import stat
 from contextlib import suppress
 from typing import NamedTuple
 
 from . import beneath, effects, linux
-from .beneath import Refused
+from .beneath import Refused, create_file
 from .checkpoints import ABSENT, MAX_NAMED, Store, TreeEntry
+from .files import make_folders
 from .protocol import Message
 
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -175,7 +175,7 @@ def _write_drafts(store: Store, parent: str, entries: list[tuple[_Draft, TreeEnt
     """Write the files of one folder next to their places."""
     if all(draft.is_going for draft, _ in entries):
         return
-    _make_way(store, parent)
+    make_folders(store.root, parent, makes_way=True)
     with store.root.opened(parent, _FOLDER) as (folder, _):
         for draft, entry in entries:
             if draft.is_going:
@@ -185,29 +185,9 @@ def _write_drafts(store: Store, parent: str, entries: list[tuple[_Draft, TreeEnt
                     os.symlink(os.fsdecode(contents[entry.oid]), draft.temporary, dir_fd=folder)
                 else:
                     mode = _mode(store, folder, draft.name, draft.path, entry)
-                    _write(folder, draft.temporary, contents[entry.oid], mode)
+                    create_file(folder, draft.temporary, contents[entry.oid], mode)
             except OSError as error:
                 raise Refused(beneath.explain(error, draft.path)) from error
-
-
-def _make_way(store: Store, parent: str) -> None:
-    """Make the folders above a file.  A file or a link that is where a folder has to be is one of those that go."""
-    with suppress(Refused), store.root.opened(parent, _FOLDER) as (_, real):
-        if real == parent:
-            return
-    made = ""
-    for part in [part for part in parent.split("/") if part]:
-        with store.root.opened(made, _FOLDER) as (folder, _):
-            made = f"{made}/{part}" if made else part
-            try:
-                os.mkdir(part, 0o777, dir_fd=folder)
-            except FileExistsError:
-                info = os.stat(part, dir_fd=folder, follow_symlinks=False)
-                if not stat.S_ISDIR(info.st_mode):
-                    os.unlink(part, dir_fd=folder)
-                    os.mkdir(part, 0o777, dir_fd=folder)
-            except OSError as error:
-                raise Refused(beneath.explain(error, made)) from error
 
 
 def _mode(store: Store, folder: int, name: str, path: str, entry: TreeEntry) -> int:
@@ -221,17 +201,6 @@ def _mode(store: Store, folder: int, name: str, path: str, entry: TreeEntry) -> 
     is_usual = stat.S_ISREG(info.st_mode) and info.st_mode & 0o400
     kept = stat.S_IMODE(info.st_mode) & 0o777 if is_usual else store.modes().get(path, 0o644)
     return kept | (executable & kept >> 2) | (executable & 0o100) if executable else kept & ~0o111
-
-
-def _write(folder: int, name: str, content: bytes, mode: int) -> None:
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fchmod(fd, mode)
-    finally:
-        os.close(fd)
 
 
 def _put_in_place(store: Store, drafts: list[_Draft]) -> list[str]:
@@ -394,34 +363,26 @@ def run(store: Store, message: Message, given: bytes = b"") -> Message:
             case "snapshot":
                 return store.snapshot()
             case "effect":
-                base = _tree(message["base"]) if message.get("base") else ""
-                return effects.effect(store, int(message["since_ns"]), base)
+                return effects.effect(store, int(message["since_ns"]), message.get("base", ""))
             case "with_content":
-                return {"tree": effects.with_content(store, _tree(message["base"]), str(message["path"]), given)}
+                return {"tree": effects.with_content(store, message["base"], message["path"], given)}
             case "with_entries":
-                trees, late = (_tree(message["base"]), _tree(message["source"])), {str(path) for path in message["late"]}
-                return {"tree": effects.with_entries(store, *trees, paths, late)}
+                base, source, late = message["base"], message["source"], set(message["late"])
+                return {"tree": effects.with_entries(store, base, source, paths, late)}
             case "ignored":
                 return store.ignored()
             case "prune":
                 return store.prune(int(message["max_bytes"]), float(message["max_age_s"]))
             case "changes":
-                trees = _tree(message["before"]), _tree(message["after"])
-                return store.changes(*trees, paths, int(message["skip"]), is_now=bool(message.get("is_now")))
+                before, after, is_now = message["before"], message["after"], bool(message.get("is_now"))
+                return store.changes(before, after, paths, int(message["skip"]), is_now=is_now)
             case "restore":
-                over = [str(path) for path in message.get("over", ())]
-                trees = _tree(message["source"]), _tree(message["expected"])
-                return restore(store, *trees, paths, over, since_ns=int(message.get("since_ns", 0)))
+                source, expected, over = message["source"], message["expected"], message.get("over", [])
+                return restore(store, source, expected, paths, over, since_ns=int(message.get("since_ns", 0)))
             case "set_modes":
-                effects.set_modes(store.root, {str(path): int(mode) for path, mode in message["modes"].items()})
+                effects.set_modes(store.root, message["modes"])
                 return {"conflicts": []}
             case "remove_folders":
                 effects.remove_folders(store.root, paths)
                 return {"conflicts": []}
     raise Refused("the checkpoint store cannot do that")
-
-
-def _tree(name: object) -> str:
-    if not isinstance(name, str) or not re.fullmatch(r"[0-9a-f]{40}", name):
-        raise Refused("that is not a checkpoint")
-    return name

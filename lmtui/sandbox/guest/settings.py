@@ -22,7 +22,7 @@ class Settings:
     operations may name, `writable` those of them that they may change, and which the guard looks after. `git_config` is a file
     with the user's settings of git; `git_dir` and `git_top` are the git folder and the top of its files, where these are
     outside the workspace. `git_problem` says why git cannot be used. `workspace` is the workspace's folder where `root` is one
-    in it, in which git runs.
+    in it, in which a program runs. `seccomp_filter` is what the supervisor makes of the rest, empty for none.
     """
 
     root: str
@@ -40,6 +40,7 @@ class Settings:
     serves: bool = False
     guards: bool = False
     is_confined: bool = False
+    seccomp_filter: bytes = b""
     limits_processes: bool = False
     store: str = ""
     proxy: str = ""

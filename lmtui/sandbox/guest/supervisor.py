@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import selectors
 import signal
 import sys
@@ -17,7 +18,7 @@ from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
-from . import confinement, execute, files, linux, protocol, settings
+from . import confinement, execute, files, linux, process_tree, protocol, settings
 from .beneath import Refused, Root
 from .capture import Capture, Spool
 from .jobs import Job, RunningJobs, Service
@@ -28,6 +29,7 @@ _SEARCH_S = 20.0
 _QUICK_SURVEY = (1_500, 0.01)  # entries and seconds that the loop may spend itself
 _FULL_SURVEY = (400_000, 4.0)
 _MAX_ARGUMENT_BYTES = 131_000
+_TREES = ("tree", "base", "source", "expected", "before", "after")
 
 
 class FrameStream:
@@ -78,7 +80,7 @@ class Supervisor:
     """Serves one connection."""
 
     def __init__(self, options: settings.Settings) -> None:
-        self._options = options
+        self._options = options = options.with_values(seccomp_filter=_filter(options))
         self._root = Root(options.root)
         self._added: dict[str, Root] = {}
         self._selector = selectors.DefaultSelector()
@@ -95,7 +97,6 @@ class Supervisor:
         self._jobs = RunningJobs(self._selector, private, options.max_processes)
         self._spool = Spool()
         self._uploads: dict[int, bytearray] = {}
-        self._program = _filter(options)
         shells = (f"{folder}/bash" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep))
         self._shell = next((shell for shell in shells if os.access(shell, os.X_OK)), "/bin/sh")
         guarded = {"": options.root} | {each: each for each in options.writable} if options.guards else {}
@@ -106,7 +107,7 @@ class Supervisor:
             "ping": lambda *_: {},
             "run": self._run,
             "git": self._git,
-            "serve": lambda identity, message, _: self._service.start(identity, message, self._program),
+            "serve": lambda identity, message, _: self._service.start(identity, message),
             "feed": lambda _, message, data: self._service.feed(int(message["target"]), data),
             "input": lambda _, message, data: {"taken": self._jobs.feed(int(message["target"]), data)},
             "kill": lambda _, message, __: self._jobs.stop(int(message["target"])),
@@ -114,13 +115,10 @@ class Supervisor:
             "write": self._write,
             "real": lambda _, message, __: files.real_paths(self._root_of(message), list(message["paths"])),
             "mkdir": self._mkdir,
-            "list": self._list,
-            "listing": self._listing,
-            "glob": self._glob,
-            "grep": self._grep,
+            **dict.fromkeys(("list", "listing", "glob", "grep"), self._search),
             "survey": self._survey,
             "guard": self._guard,
-            "freeze": lambda *_: {"is_frozen": self._jobs.freeze()},
+            "freeze": lambda *_: {"is_frozen": process_tree.freeze()},
             "thaw": self._thaw,
             "compare": self._compare,
             "checkpoint": self._checkpoint,
@@ -148,7 +146,7 @@ class Supervisor:
         self._service.watch(is_taken=self._stream.queued_bytes <= _MAX_QUEUED_BYTES)
         for job, result in self._jobs.take_finished():
             self._finish(job, result)
-            if self._options.scratch and self._jobs.is_idle:
+            if self._options.scratch and not self._jobs.jobs:
                 self._empty_scratch()
         return True
 
@@ -201,41 +199,26 @@ class Supervisor:
             raise Refused("the command has a NUL character, or is longer than 128 KiB: put it into a file and run that")
         is_own = bool(message.get("is_own"))  # a test of lmtui's, which runs no program of the workspace
         environment = self._options.environment if is_own else self._options.commands_environment
-        self._start((self._shell, "-c", command), environment, identity, message)
+        arguments = (self._shell, "-c", command)
+
+        def run(timeout_s: float, output: int, given: int) -> Message:
+            return execute.run(arguments, environment, timeout_s, self._options, output, given=given)
+
+        self._jobs.start_command(identity, message, run, Capture(self._spool))
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
         given = [str(argument) for argument in message["arguments"]]
-        options = _module("git_calls").in_folder(self._options, str(message.get("at", "")))
-        arguments, environment = _module("git_calls").git_command(given, options, str(message.get("reach", "")))
-        self._start(arguments, environment, identity, message, (given, options))
+        calls = _module("git_calls")
+        options = calls.in_folder(self._options, str(message.get("at", "")))
+        arguments, environment = calls.git_command(given, options, str(message.get("reach", "")))
 
-    def _start(
-        self,
-        arguments: tuple[str, ...],
-        environment: dict[str, str],
-        identity: int,
-        message: Message,
-        to_git: tuple[list[str], settings.Settings] | None = None,
-    ) -> None:
-        given_to_git, options = to_git or ([], self._options)
-        memory_bytes = int(message["memory_mb"]) << 20
-        timeout_s = float(message["timeout_s"])
+        def run(timeout_s: float, output: int, _given: int) -> Message:
+            used = calls.git_environment(environment, arguments[0], given, options)
+            ended = execute.run(arguments, used, timeout_s, options, output, is_read=True)
+            skipped = calls.skipped_hooks(environment, arguments[0], given[0], options)
+            return {**ended, "skipped": skipped} if skipped else ended
 
-        def run(output: int, given: int) -> Message:
-            streams, used = (given, -1) if given >= 0 else None, environment
-            if to_git is not None:
-                used = _module("git_calls").git_environment(environment, arguments[0], given_to_git, options)
-            command = execute.Command(
-                arguments, used, timeout_s, options.root, self._program, is_read=to_git is not None, streams=streams
-            )
-            ended = execute.run(command, output, self._options)
-            if to_git is not None:
-                skipped = _module("git_calls").skipped_hooks(environment, arguments[0], given_to_git[0], options)
-                ended |= {"skipped": skipped} if skipped else {}
-            return ended
-
-        takes_input = bool(message.get("takes_input"))
-        self._jobs.start_command(identity, run, Capture(self._spool), timeout_s, memory_bytes, takes_input=takes_input)
+        self._jobs.start_command(identity, message, run, Capture(self._spool))
 
     def _read(self, identity: int, message: Message, _data: bytes) -> None:
         facts, data = files.read(self._root_of(message), message["path"], int(message["max_bytes"]))
@@ -267,28 +250,25 @@ class Supervisor:
         if not folder and self._options.is_read_only:
             raise Refused("the workspace is read-only here")
 
-    def _list(self, identity: int, message: Message, _data: bytes) -> None:
-        path, depth, most, root = message["path"], int(message["depth"]), int(message["max_entries"]), self._root_of(message)
-        self._jobs.start(identity, lambda: files.list_directory(root, path, depth, most), _SEARCH_S)
-
-    def _listing(self, identity: int, message: Message, _data: bytes) -> None:
-        listing = _module("listing")
-        job = self._jobs.start(identity, lambda: listing.answer(self._root, message, self._options, self._program), _SEARCH_S)
-        job.max_result_bytes = listing.MAX_RESULT_BYTES
-
-    def _glob(self, identity: int, message: Message, _data: bytes) -> None:
-        root, expression, most = self._root_of(message), message["expression"], int(message["max_results"])
-        self._jobs.start(identity, lambda: _module("listing").glob(root, expression, most), _SEARCH_S)
-
-    def _grep(self, identity: int, message: Message, _data: bytes) -> None:
-        root, query = self._root_of(message), message["query"]
-        self._jobs.start(identity, lambda: _module("listing").grep(root, query), _SEARCH_S)
+    def _search(self, identity: int, message: Message, _data: bytes) -> None:
+        root, what, most = self._root_of(message), message["op"], message.get("max_entries", 0)
+        tasks: dict[str, Callable[[], Message]] = {
+            "list": lambda: files.list_directory(root, message["path"], message["depth"], most),
+            "listing": lambda: _module("listing").answer(root, message, self._options),
+            "glob": lambda: _module("listing").glob(root, message["expression"], message["max_results"]),
+            "grep": lambda: _module("listing").grep(root, message["query"]),
+        }
+        job = self._jobs.start(identity, tasks[what], _SEARCH_S)
+        if what == "listing":
+            job.max_result_bytes = _module("listing").MAX_RESULT_BYTES
 
     def _checkpoint(self, identity: int, message: Message, given: bytes) -> Message | None:
         """Serve the checkpoint store.  What is quick is done in place: no command runs in this instance."""
         if not self._options.store:
             raise Refused("this instance keeps no checkpoints")
-        checkpoints = _module("checkpoints")
+        checkpoints, trees = _module("checkpoints"), filter(None, map(message.get, _TREES))
+        if not all(re.fullmatch(r"[0-9a-f]{40}", str(tree)) for tree in trees):
+            raise Refused("that is not a checkpoint")
         store = checkpoints.Store(self._options.store, self._root, self._options.max_kept_file_mb << 20)
         if message["action"] == "content":
             data = store.content(str(message["tree"]), str(message["path"]))
@@ -321,7 +301,7 @@ class Supervisor:
         return answer
 
     def _thaw(self, *_: object) -> Message:
-        self._jobs.thaw()
+        process_tree.thaw()
         return {}
 
     def _compare(self, _identity: int, message: Message, _data: bytes) -> Message:
@@ -376,7 +356,7 @@ class Supervisor:
             "saved": capture.saved_path,
             "elapsed_ms": int((time.monotonic() - job.started) * 1000),
         }
-        self._answer(job.id, facts, head + capture.tail())
+        self._answer(job.id, facts, head + capture.tail)
 
     def _answer(self, identity: int, facts: Message, data: bytes = b"") -> None:
         for frame in protocol.data_frames(identity, data):
@@ -401,11 +381,12 @@ def _filter(options: settings.Settings) -> bytes:
     """Return the filter for commands, empty where nothing around them is confined."""
     if not options.is_confined:
         return b""
+    machine = os.uname().machine
     if not options.is_landlocked:
-        return confinement.build_filter(linux.machine())
+        return confinement.build_filter(machine)
     families = confinement.INTERNET if options.has_network else ()
     keeps_metadata = os.geteuid() == 0 and options.has_shell  # root owns the system's files; git's instance runs git alone
-    return confinement.build_filter(linux.machine(), families, is_shared=True, keeps_metadata=keeps_metadata)
+    return confinement.build_filter(machine, families, is_shared=True, keeps_metadata=keeps_metadata)
 
 
 def _take_over_standard_streams() -> tuple[int, int]:
