@@ -19,9 +19,9 @@ from lmtui.features.mcp import service
 from lmtui.features.mcp.values import McpServer, McpServers, ServerState
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.models.tokens import count_tokens
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, results, run, told
+from tests.sets import tokens
 from tests.trusting import say
 from tests.waiting import PATIENCE_S, until
 
@@ -282,7 +282,7 @@ async def test_two_hundred_tools_cost_little_and_the_right_one_is_found_and_call
     assert len(the_server(runtime).tools) == 200
     ours = [tool for tool in server.requests[0].body["tools"] if tool["function"]["name"].startswith("mcp")]
     assert [tool["function"]["name"] for tool in ours] == ["mcp_search"]
-    assert count_tokens(json.dumps(ours)) <= 300
+    assert tokens("cl100k_base", json.dumps(ours)) <= [300]
     assert the_server(runtime).tokens > 5000
 
 

@@ -11,15 +11,15 @@ from lmtui.core.messages import Role, ToolSet
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Answer
 from lmtui.core.tool_scopes import SkillUsed
+from lmtui.core.window import bytes_by_four
 from lmtui.features.skills.service import shelf_of
 from lmtui.features.skills.values import Skills
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.request_encoding import wire_tool
-from lmtui.models.tokens import count_tokens
 from lmtui.tools.registry import ToolRegistry
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, run, told
-from tests.sets import encodings
+from tests.sets import encodings, tokens
 
 COUNT = '''\
 import json
@@ -55,7 +55,7 @@ def results(events: list[Event]) -> list[tuple[str, bool]]:
 
 @pytest.mark.parametrize("encoding", encodings())
 async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace: Path, encoding: str) -> None:
-    shelf = shelf_of(workspace, count_tokens)
+    shelf = shelf_of(workspace, bytes_by_four)
     skills, (text, _) = await shelf.found(), await shelf.told()
     assert [skill.name for skill in skills] == [
         "document", "find-bug", "refactor-safely", "release-notes", "review-change", "security-audit", "simplify", "stuck",
@@ -63,11 +63,11 @@ async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace:
     ]  # fmt: skip
     assert not [skill for skill in skills if skill.problem or skill.warnings]
     schema = next(spec for spec in ToolRegistry().specs(ToolSet.ALL) if spec.name == "skill")
-    assert count_tokens(text, encoding) + count_tokens(json.dumps(wire_tool(schema)), encoding) <= 220
-    for skill in skills:
-        body = (await shelf_of(workspace, count_tokens).use(skill.name)).text
-        assert len(body.splitlines()) < 60
-        assert skill.body_tokens < 700
+    bodies = [(await shelf_of(workspace, bytes_by_four).use(skill.name)).text for skill in skills]
+    assert max(len(body.splitlines()) for body in bodies) < 60
+    listed, tool, *prices = tokens(encoding, text, json.dumps(wire_tool(schema)), *bodies)
+    assert listed + tool <= 220
+    assert max(prices) < 700
 
 
 @pytest.mark.bubblewrap

@@ -15,11 +15,11 @@ from lmtui.engine.context import system_prompt
 from lmtui.features.skills.values import PROMOTE_TOOL
 from lmtui.models.parsing.call_shapes import parameters
 from lmtui.models.request_encoding import wire_tool
-from lmtui.models.tokens import count_tokens, counter_name
+from lmtui.models.tokens import counter_name
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, child_tools
 from lmtui.tools.session_tools import REPORT_RESULT
 from lmtui.tools.tool import Tool
-from tests.sets import encodings, for_each
+from tests.sets import encodings, for_each, tokens
 
 REGISTRY = ToolRegistry("/home/me/project")
 
@@ -33,7 +33,7 @@ def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encodin
     assert [name for spec in specs for name, schema in parameters(spec).items() if not {"type", "anyOf"} & schema.keys()] == []
     for words in ("compute with `shell`", "the names, numbers or text asked for"):
         assert tools == "full" or words in system_prompt(tools), "a small model is told so"
-    assert count_tokens(text, encoding) + count_tokens(system_prompt(tools), encoding) <= most
+    assert sum(tokens(encoding, text, system_prompt(tools))) <= most
 
 
 def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
