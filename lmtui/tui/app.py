@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.screen import Screen
@@ -44,7 +44,7 @@ class LmtuiApp(ThemedApp):
     CSS_PATH = Path(__file__).with_name("lmtui.tcss")
     ENABLE_COMMAND_PALETTE = False
     TITLE = "lmtui"
-    has_signals: ClassVar[bool] = True
+    has_signals = True
 
     def __init__(
         self,

@@ -173,7 +173,7 @@ class OpenSessions:
     def forget(self, session_id: str) -> None:
         """Stop listening to a session that is gone."""
         self.parked.pop(session_id, None)
-        _ = self.router.remove(session_id)
+        self.router.remove(session_id)
         self._wakes.pop(session_id, None)
         worker = self._workers.pop(session_id, None)
         if worker is not None:

@@ -256,14 +256,13 @@ class Router:
             view = self.views[session.id] = SessionView(session, self._wake, self._on_question)
         return view
 
-    def remove(self, session_id: str) -> SessionView | None:
-        """Stop listening to a session and return what was known of it."""
+    def remove(self, session_id: str) -> None:
+        """Stop listening to a session."""
         view = self.views.pop(session_id, None)
         if view is not None:
             view.close()
         if view is self.active:
             self.active = None
-        return view
 
     def show(self, view: SessionView) -> None:
         """Put a session on screen."""

@@ -41,18 +41,16 @@ class Agents:
         self.by_id: dict[str, Subagent] = {}
         self._asked: dict[str, str] = {}
 
-    def apply(self, envelope: Envelope) -> bool:
-        """Take in one event; True if something of an agent is another."""
+    def apply(self, envelope: Envelope) -> None:
+        """Take in one event."""
         event = envelope.event
         if isinstance(event, AgentStarted):
             self.by_id[event.agent] = Subagent(event.agent, event.parent, sanitize_line(event.title))
-            return True
-        if isinstance(event, events.ApprovalResolved):
-            agent = self.by_id.get(self._asked.pop(event.approval_id, ""))
-        else:
-            agent = self.by_id.get(event.agent)
+            return
+        known = self._asked.pop(event.approval_id, "") if isinstance(event, events.ApprovalResolved) else event.agent
+        agent = self.by_id.get(known)
         if agent is None:
-            return False
+            return
         match event:
             case AgentFinished():
                 agent.state = _STATES.get(event.outcome, "failed")
@@ -64,9 +62,6 @@ class Agents:
                 agent.state = "working"
             case events.ToolCallStarted():
                 agent.doing = sanitize_path(f"{event.tool} {event.title}".strip())
-            case _:
-                return False
-        return True
 
     def in_order(self) -> list[tuple[int, Subagent]]:
         """Return the agents, each behind its parent, with how deep it is (from 0)."""
@@ -101,14 +96,6 @@ class ChangedFiles:
         self._steps: dict[str, list[tuple[str, FileChange]]] = {}
         self._undone: list[tuple[str, FileChange]] = []
         self._seq = 0
-
-    def copy(self) -> ChangedFiles:
-        """Return the same state, to be carried on apart."""
-        other = ChangedFiles()
-        other.net, other._seq = dict(self.net), self._seq
-        other._steps = {path: list(steps) for path, steps in self._steps.items()}
-        other._undone = list(self._undone)
-        return other
 
     def apply(self, envelope: Envelope) -> Mapping[str, FileChange]:
         """Take one event and return what it did to files; nothing for an event that is not about files, or is known."""

@@ -19,11 +19,12 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import Command, command, first_key, of_scope
+from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState
 from lmtui.tui.widgets.bars import Part, Spinner
 from lmtui.tui.widgets.start_page import TALL_ROWS, StartRow
-from lmtui.tui.wording import age_text, duration_text, folder_text, shorten_end, tokens_text, window_text
+from lmtui.tui.wording import age_text, duration_text, folder_text, tokens_text, window_text
 
 
 def live_summary(view: SessionView, known: SessionSummary | None, now: datetime) -> SessionSummary:
@@ -89,7 +90,7 @@ METER_CELLS = 10
 REASON_CHARS = 46
 FULL_PERCENT, NEARLY_FULL_PERCENT = 95, 80
 
-_ENDINGS = {
+ENDINGS = {
     TurnReason.BLOCKED: "blocked",
     TurnReason.LIMIT: TurnReason.LIMIT.words,
     TurnReason.UNFINISHED: "unfinished",
@@ -107,7 +108,7 @@ def activity_text(state: SessionState, now: datetime) -> str:
     if not state.turn.is_running:
         if state.turn.wakes is not None:
             return f"◔ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
-        ending = state.turn.doubt or (_ENDINGS.get(state.turn.reason) if state.turn.reason else None)
+        ending = state.turn.doubt or (ENDINGS.get(state.turn.reason) if state.turn.reason else None)
         return " · ".join(filter(None, ("idle", ending, state.turn.goal)))
     activity = state.turn.activity
     parts = [_doing_text(activity)]
@@ -129,7 +130,7 @@ def _doing_text(activity: Activity) -> str:
         case ActivityKind.RUNNING_TOOL:
             return activity.detail
         case ActivityKind.RETRYING | ActivityKind.LOADING:
-            return shorten_end(activity.detail, REASON_CHARS)
+            return fit(activity.detail, REASON_CHARS)
         case ActivityKind.WAITING_FOR_MODEL:
             return "waiting for the model"
         case _:
@@ -185,7 +186,7 @@ def header_parts(
     if place.cells < SHORT_CELLS:
         sign, sign_style = tab_sign(state, now)
         left = [Part("lmtui", "bold $accent", 3)]
-        title = Content.assemble((shorten_end(_tab_title(state), MAX_TITLE_CHARS), "bold"), " ", (sign, sign_style))
+        title = Content.assemble((fit(_tab_title(state), MAX_TITLE_CHARS), "bold"), " ", (sign, sign_style))
         count = f"{[*views].index(active) + 1} of {len(views)}" if active and others else ""
         left += [Part(title), Part(count, "$text-muted", 2)]
         waiting = sum(len(view.state.approvals) or view.state.waits for view in views)
@@ -231,7 +232,7 @@ def _tab(view: SessionView, number: int, now: datetime, *, is_active: bool) -> C
     sign, sign_style = tab_sign(state, now)
     tab = Content.assemble(
         (f" {number + 1} ", f"$text-muted {ground}"),
-        (shorten_end(_tab_title(state), MAX_TITLE_CHARS), name_style),
+        (fit(_tab_title(state), MAX_TITLE_CHARS), name_style),
         (f" {sign} ", f"{sign_style} {ground}"),
     )
     return tab.stylize(Style.from_meta({"verb": f"show_tab({number})"}))
@@ -292,7 +293,7 @@ def activity_parts(active: SessionView | None, now: datetime, note: str) -> tupl
     if active is None:
         return [Part(note, "$text-muted")], []
     state = active.state
-    if not (state.turn.is_running or state.waits) and state.turn.wakes is None and state.turn.reason not in _ENDINGS:
+    if not (state.turn.is_running or state.waits) and state.turn.wakes is None and state.turn.reason not in ENDINGS:
         return [], []
     text, _, rest = activity_text(state, now).removeprefix("idle · ").partition(" · ")
     style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "bold"
@@ -455,4 +456,4 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
         left += place.notes
     if not place.has_mouse:
         left += [Part(f"mouse off  {first_key(command('app.mouse'))} on", "$warning", 1)]
-    return left, [_key_part(*each[::2], each[1]) for each in EVERYWHERE]
+    return left, [_key_part(each, rank, verb) for each, verb, rank in EVERYWHERE]

@@ -85,12 +85,6 @@ class TabDriver(Driver):
         self._app.post_message(events.AppFocus() if is_in_front else events.AppBlur())
 
 
-class TabApp(LmtuiApp):
-    """The app of one tab; signals and other tabs belong to the process."""
-
-    has_signals = False
-
-
 class Tab:
     """One app in a tab.
 
@@ -103,7 +97,8 @@ class Tab:
     def __init__(
         self, open_host: Callable[[], SessionHost], options: StartOptions, put: Callable[[bytes], None], size: tuple[int, int]
     ) -> None:
-        self._app = TabApp(open_host, options)
+        self._app = LmtuiApp(open_host, options)
+        self._app.has_signals = False  # signals belong to the process
         self._app.driver_class = cast("type[Driver]", partial(TabDriver, put=put))
         self._size = size
 

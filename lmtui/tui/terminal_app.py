@@ -15,11 +15,10 @@ import selectors
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from textual import events
 from textual.actions import ActionParseResult
@@ -44,29 +43,22 @@ LARGEST_OSC_BYTES = 74_994
 PROGRAM_LIMIT_S = 3.0
 
 
-@dataclass(frozen=True)
-class Route:
-    """How a text gets to the clipboard: a program that reads it, and whether the terminal is asked as well."""
-
-    program: tuple[str, ...] = ()
-    is_in_tmux: bool = False
+Program = tuple[str, ...]
 
 
-def find_route(environ: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Route:
-    """Choose by the environment; without a program the terminal alone is asked."""
+def clipboard_program(environ: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Program:
+    """Return what puts a text into the clipboard here; empty for nothing, then the terminal alone is asked."""
     is_remote = bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"))
-    is_in_tmux = bool(environ.get("TMUX"))
-    candidates: list[tuple[str, ...]] = []
+    candidates: list[Program] = []
     if not is_remote:
         if environ.get("WAYLAND_DISPLAY"):
             candidates.append(("wl-copy",))
         if environ.get("DISPLAY"):
             candidates += [("xclip", "-selection", "clipboard"), ("xsel", "--clipboard", "--input")]
         candidates += [("pbcopy",), ("clip.exe",)]
-    if is_in_tmux:
+    if environ.get("TMUX"):
         candidates.append(("tmux", "load-buffer", "-w", "-"))
-    found = next((each for each in candidates if which(each[0])), ())
-    return Route(found, is_in_tmux)
+    return next((each for each in candidates if which(each[0])), ())
 
 
 def osc_52(text: str, *, is_in_tmux: bool = False) -> str:
@@ -81,7 +73,7 @@ def osc_52(text: str, *, is_in_tmux: bool = False) -> str:
     return f"{plain}\x1bPtmux;{doubled}\x1b\\"
 
 
-def run_program(program: tuple[str, ...], text: str) -> bool:
+def run_program(program: Program, text: str) -> bool:
     """Give a text to a clipboard program; False where it failed.  Blocks, for a limited time: call it in a thread."""
     data = text.encode("utf-16-le" if program[0] == "clip.exe" else "utf-8", "replace")
     try:
@@ -119,12 +111,12 @@ def size_text(text: str) -> str:
     return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
 
 
-def copy_by_program(route: Route, text: str, *, has_osc: bool, folder: Path) -> tuple[str, bool]:
+def copy_by_program(program: Program, text: str, *, has_osc: bool, folder: Path) -> tuple[str, bool]:
     """Do what may take time and return what to say, and whether it worked.  Blocks: call it in a thread.
 
     `has_osc` tells that the terminal was asked already; terminals do not answer, so that counts as done.
     """
-    if route.program and run_program(route.program, text):
+    if program and run_program(program, text):
         return f"copied {size_text(text)}", True
     if has_osc:
         return f"copied {size_text(text)} by the terminal", True
@@ -166,10 +158,8 @@ class LastingOutput(io.TextIOBase):
 class TerminalDriver(LinuxDriver):
     """Textual's own driver with an output that outlives the terminal."""
 
-    def __init__(
-        self, app: App[object], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
-    ) -> None:
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
+    def __init__(self, app: App[object], **options: Any) -> None:  # Any: Textual's own
+        super().__init__(app, **options)
         self._wake_reader = self._wake_writer = -1
         self._input = TerminalInput()
         if self._file is not None:
@@ -238,12 +228,31 @@ def _read(number: int) -> bytes:
         return b""
 
 
-class TerminalApp(App[int]):
-    """What every screen of the app may ask of the terminal."""
+class ThemedApp(App[int]):
+    """What every screen of the app may ask of the terminal.  One theme is held; a broken one is said and changes nothing."""
 
     has_mouse: bool = True
     notifier: TerminalNotifier | None = None
     has_job_control: Callable[[], bool] = staticmethod(lambda: False)
+
+    def __init__(self, options: StartOptions, now: Callable[[], datetime]) -> None:
+        self._first_theme: Theme | None
+        self._first_theme, problem = _first_theme(options.theme)
+        super().__init__()
+        self.options, self.now = options, now
+        self.is_leaving = False
+        self.next_folder = ""  # where lmtui is started again once it has left
+        self.next_session = ""  # one of the host's to attach to there
+        self._watch_theme_file: Callable[[Path | None], None] = lambda _: None
+        self.register_theme(self._first_theme)
+        # The style sheet was made with its colours just now: nothing has to be made again, as setting `theme` would.
+        self.set_reactive(App.theme, self._first_theme.name)
+        self.set_class(self._first_theme.dark, "-dark-mode")
+        self.set_class(not self._first_theme.dark, "-light-mode")
+        self._first_theme = None
+        self._leave_out_colors()
+        if problem:
+            self.call_after_refresh(lambda: self.tell(problem, is_good=False))
 
     def get_driver_class(self) -> type[Driver]:
         """Return what draws: the driver that outlives its terminal."""
@@ -329,36 +338,12 @@ class TerminalApp(App[int]):
             self._driver.write(text)
 
     async def _copy(self, text: str) -> None:
-        route = find_route()
-        sequence = osc_52(text, is_in_tmux=route.is_in_tmux)
+        sequence = osc_52(text, is_in_tmux=bool(os.environ.get("TMUX")))
         if sequence and self._driver is not None:
             self._driver.write(sequence)
         has_osc, folder = bool(sequence), paths.state_dir() / "copied"
-        said, is_good = await asyncio.to_thread(copy_by_program, route, text, has_osc=has_osc, folder=folder)
+        said, is_good = await asyncio.to_thread(copy_by_program, clipboard_program(), text, has_osc=has_osc, folder=folder)
         self.tell(said, is_good=is_good)
-
-
-class ThemedApp(TerminalApp):
-    """Holds one theme at a time; a broken one is said and changes nothing."""
-
-    def __init__(self, options: StartOptions, now: Callable[[], datetime]) -> None:
-        self._first_theme: Theme | None
-        self._first_theme, problem = _first_theme(options.theme)
-        super().__init__()
-        self.options, self.now = options, now
-        self.is_leaving = False
-        self.next_folder = ""  # where lmtui is started again once it has left
-        self.next_session = ""  # one of the host's to attach to there
-        self._watch_theme_file: Callable[[Path | None], None] = lambda _: None
-        self.register_theme(self._first_theme)
-        # The style sheet was made with its colours just now: nothing has to be made again, as setting `theme` would.
-        self.set_reactive(App.theme, self._first_theme.name)
-        self.set_class(self._first_theme.dark, "-dark-mode")
-        self.set_class(not self._first_theme.dark, "-light-mode")
-        self._first_theme = None
-        self._leave_out_colors()
-        if problem:
-            self.call_after_refresh(lambda: self.tell(problem, is_good=False))
 
     def leave_now(self, return_code: int) -> None:
         """Close everything and end the app."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import sanitize_line
+from lmtui.tui.lines.styled_text import fit
+from lmtui.tui.summary import ENDINGS
 
 if TYPE_CHECKING:
     from lmtui.tui.router import SessionView
@@ -22,14 +24,7 @@ AWAY_S, QUIET_S = 30.0, 3.0
 TITLE_CHARS, TEXT_CHARS = 60, 120
 KEEP_TITLE, GIVE_TITLE_BACK = "\x1b[22;2t", "\x1b[23;2t"
 _OSC_777 = ("foot", "ghostty", "rxvt")
-_ENDS = {
-    TurnReason.DONE: "done",
-    TurnReason.WAITING: "is waiting for its time",
-    TurnReason.BLOCKED: "blocked",
-    TurnReason.LIMIT: TurnReason.LIMIT.words,
-    TurnReason.UNFINISHED: "unfinished",
-    TurnReason.ERROR: "stopped by an error",
-}
+_ENDS = {TurnReason.DONE: "done", **ENDINGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,5 +139,4 @@ def _news(state: SessionState, before: _Seen, now: _Seen) -> str:
 
 
 def _short(text: str, size: int) -> str:
-    line = sanitize_line(text)
-    return line if len(line) <= size else line[: size - 1] + "…"
+    return fit(sanitize_line(text), size)

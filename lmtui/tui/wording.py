@@ -58,18 +58,3 @@ def window_text(count: int) -> str:
 def folder_text(folder: Path, home: Path) -> str:
     """Return a folder with the home folder as `~`."""
     return f"~/{folder.relative_to(home)}" if folder != home and folder.is_relative_to(home) else str(folder)
-
-
-def shorten_end(text: str, width: int) -> str:
-    """Return text cut to a width in characters with an ellipsis at its end."""
-    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
-
-
-def shorten_middle(text: str, width: int) -> str:
-    """Return text cut to a width in characters with an ellipsis in its middle, so that a path keeps its end."""
-    if len(text) <= width:
-        return text
-    if width <= 1:
-        return "…"[:width]
-    tail = (width - 1) * 2 // 3
-    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from textual.app import App
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lmtui.tui.widgets.start_page import StartPage
 
 Handler = Callable[[str], Awaitable[None] | None]
+Found = TypeVar("Found")
 
 
 class WorkbenchApi(Protocol):
@@ -77,6 +78,15 @@ class WorkbenchApi(Protocol):
         """Run a command as at its key."""
 
 
+async def tried(workbench: WorkbenchApi, work: Awaitable[Found], tone: Tone = "error") -> Found | None:
+    """Return what something gives; where it fails, say why above the prompt and return None."""
+    try:
+        return await work
+    except LmtuiError as error:
+        workbench.say(error.full_text(), tone)
+        return None
+
+
 class FeatureController:
     """What a feature adds to the workbench, once the host is there."""
 
@@ -98,10 +108,5 @@ class FeatureController:
 
     def open_session(self, session_id: str) -> None:
         """Open a session in the workbench; why that is not possible is said there."""
-        _ = self.workbench.app.run_worker(self._opened(session_id), group="open")
-
-    async def _opened(self, session_id: str) -> None:
-        try:
-            _ = await self.workbench.sessions.open(session_id)
-        except LmtuiError as error:
-            self.workbench.say(error.full_text(), "error")
+        work = tried(self.workbench, self.workbench.sessions.open(session_id))
+        _ = self.workbench.app.run_worker(work, group="open")

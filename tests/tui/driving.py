@@ -63,7 +63,7 @@ class Driver:
 
     async def let_letter_count(self) -> None:
         """Wait until no letter waits for another one."""
-        await self.until(lambda: not getattr(getattr(self.app.screen, "letters", None), "is_holding", False))
+        await self.until(lambda: getattr(getattr(self.app.screen, "letters", None), "_held", None) is None)
 
     async def until_shown(self, text: str, selector: str = "") -> None:
         """Wait until a text is on screen; the lowest screens leave out what only explains."""

@@ -3,10 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from lmtui.tui.wording import age_text, duration_text, folder_text, shorten_middle, tokens_text, window_text
+from lmtui.tui.wording import age_text, duration_text, folder_text, tokens_text, window_text
 from tests.sets import for_each
 from tests.tui.fakes import START
 
@@ -31,11 +28,3 @@ from tests.tui.fakes import START
 )
 def test_numbers_times_and_folders_have_short_words(text: str, expected: str) -> None:
     assert text == expected
-
-
-@given(st.text(), st.integers(0, 60))
-def test_shortened_text_fits_and_keeps_its_end(text: str, width: int) -> None:
-    short = shorten_middle(text, width)
-    assert len(short) <= width
-    if len(text) > width >= 4:
-        assert text.endswith(short[-1])

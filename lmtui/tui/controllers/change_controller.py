@@ -53,11 +53,9 @@ class Rules(ListDialog[Rule | str, None]):
 
     NAME, HEADING, SCOPE, CHOOSING = "rules", "Rules", Scope.RULES, ""
 
-    def __init__(
-        self, session: Session, confirm: Callable[[str, str], Confirm] = Confirm, *, files: Files | None = None
-    ) -> None:
+    def __init__(self, session: Session, files: Files | None) -> None:
         super().__init__()
-        self._session, self._confirm, self._files = session, confirm, files
+        self._session, self._files = session, files
         self._unmatched: frozenset[Rule] = frozenset()
 
     def on_mount(self) -> None:
@@ -101,7 +99,7 @@ class Rules(ListDialog[Rule | str, None]):
 
     async def _ask(self, rule: Rule) -> None:
         text = f"{escape_invisible_line(str(rule))}  ({sanitize_line(rule.source)})\n{after_words(rule)}"
-        if not await self.app.push_screen_wait(self._confirm("Revoke this rule?", text)):
+        if not await self.app.push_screen_wait(Confirm("Revoke this rule?", text)):
             return
         try:
             self._session.revoke(rule)
@@ -302,7 +300,7 @@ class ChangeController:
         active, host = self._workbench.active, self._workbench.sessions.host
         if active is not None:
             files = host.files if host is not None else None
-            _ = self._workbench.app.push_screen(Rules(active.session, files=files))
+            _ = self._workbench.app.push_screen(Rules(active.session, files))
 
     def _tell(self, text: str, *, is_error: bool = False) -> None:
         """Say something where the user looks: above the prompt, or over the screen that is open."""

@@ -16,7 +16,7 @@ from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.timing import LatestOnly
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Part
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 
 class FileFilter:
@@ -51,7 +51,7 @@ class FileFilter:
             move=tree.cursor.move,
         )
         if self._index is None:
-            self._controller.work(self._read_paths())
+            self._controller.work(tried(self._workbench, self._read_paths(), "warning"))
 
     async def find(self, words: str) -> None:
         """Show the line with words in it."""
@@ -81,12 +81,7 @@ class FileFilter:
         files = self._controller.files
         if files is None:
             return
-        try:
-            paths = await files.paths()
-        except LmtuiError as error:
-            self._workbench.say(error.full_text(), "warning")
-            return
-        self._index = await asyncio.to_thread(FuzzyPaths, paths)
+        self._index = await asyncio.to_thread(FuzzyPaths, await files.paths())
         if files.paths_note:
             self._workbench.say(files.paths_note, "warning")
         if self._line.is_open:
@@ -177,7 +172,7 @@ class FileController:
     def step_ended(self) -> None:
         """Look again at what nobody tells of while folders are not watched."""
         if self._problem:
-            for folder in self._tree.open_folders:
+            for folder in self._tree.source.tree.open_folders:
                 self.load(folder)
 
     def read_git(self) -> None:
@@ -194,7 +189,7 @@ class FileController:
             self._workbench.say(change.problem, "warning")
         self._filter.forget_paths()
         tree = self._tree
-        for folder in tree.open_folders:
+        for folder in tree.source.tree.open_folders:
             if folder in change.folders:
                 self.load(folder)
         if change.folders or change.has_git_changed:
@@ -217,7 +212,7 @@ class FileController:
                 self._workbench.say(error.full_text(), "warning")
             return
         tree.set_listing(path, entries)
-        files.watch(tree.open_folders)
+        files.watch(tree.source.tree.open_folders)
 
     async def _read_git(self, _: None) -> None:
         tree, files = self._tree, self.files
@@ -233,24 +228,23 @@ class FileController:
 
     # -- acting on a file -----------------------------------------------------------------------------------------------
 
-    def open_file(self, path: str, line: int = 0) -> None:
-        """Show a file of the workspace, at a line (from 1) where one is given: the one way for everything that names a file."""
+    def open_file(self, path: str) -> None:
+        """Show a file of the workspace: the one way for everything that names a file."""
         if self._workbench.sessions.host is not None:
             self._last_path = path
-            _ = self._workbench.app.push_screen(self._viewer(line, follows_tree=self._tree.has_focus))
+            _ = self._workbench.app.push_screen(self._viewer(follows_tree=self._tree.has_focus))
 
     def tab(self) -> Callable[[], Viewer] | None:
         """Return what shows the last file again."""
         has_file = self._last_path and self._workbench.sessions.host is not None
         return self._viewer if has_file else None
 
-    def _viewer(self, line: int = 0, *, follows_tree: bool = False) -> Viewer:
+    def _viewer(self, *, follows_tree: bool = False) -> Viewer:
         host = self._workbench.sessions.host
         assert host is not None
         return Viewer(
             host,
             self._last_path,
-            line=line,
             mark=self.put_into_prompt,
             panes=self._workbench.panes,
             step=self._step,
@@ -287,15 +281,11 @@ class FileController:
     async def _edit(self) -> None:
         marked = self._tree.current
         if marked is not None and marked.kind != "dir":
-            self.work(self._edit_file(marked.path))
+            self.work(tried(self._workbench, self._edit_file(marked.path), "warning"))
 
     async def _edit_file(self, path: str) -> None:
         if self.files is None:
             return
-        try:
-            real = await self.files.real_path(path)
-        except LmtuiError as error:
-            self._workbench.say(error.full_text(), "warning")
-            return
+        real = await self.files.real_path(path)
         await open_editor(self._workbench.app, real, say=lambda text: self._workbench.say(text, "warning"))
         self.read_git()

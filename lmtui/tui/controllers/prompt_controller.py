@@ -33,7 +33,7 @@ from lmtui.tui.editor import edit_text
 from lmtui.tui.path_index import FuzzyPaths, offered_paths, with_folders
 from lmtui.tui.widgets.start_page import suggested_prompts
 from lmtui.tui.wording import window_text
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 MAX_PATHS = 20
 CLIPBOARD_TIMEOUT_S = 5.0
@@ -278,12 +278,9 @@ class CompletionController:
         is_old = is_begun and time.monotonic() - self._known_at > FRESH_S
         if host is not None and (self._search is None or is_old):
             self._known_at = time.monotonic()
-            try:
-                paths: Sequence[str] = await host.files.paths()
-            except LmtuiError as error:
-                self._workbench.say(error.full_text(), "warning")
-                return self._search
-            self._search = await asyncio.to_thread(lambda: FuzzyPaths(with_folders(paths)))
+            paths = await tried(self._workbench, host.files.paths(), "warning")
+            if paths is not None:
+                self._search = await asyncio.to_thread(lambda: FuzzyPaths(with_folders(paths)))
         return self._search
 
 

@@ -12,10 +12,10 @@ from textual.timer import Timer
 
 from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.key_bindings import EARLY, first_key
+from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.prompt_store import PromptStore, Typed
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.prompt import Prompt
-from lmtui.tui.wording import shorten_end
 
 if TYPE_CHECKING:
     from lmtui.tui.router import SessionView
@@ -72,7 +72,7 @@ class Sending:
             )
             if active.state.approvals:  # the question covers the row of what is queued
                 when = "before the next step" if event.is_now else "after this turn"
-                text = shorten_end(sanitize_line(event.typed.text), NOTICE_CELLS)
+                text = fit(sanitize_line(event.typed.text), NOTICE_CELLS)
                 self._workbench.app.notify(f"Queued to send {when}: {text}", markup=False)
             return
         is_told = not event.text.startswith("!!")
@@ -115,7 +115,7 @@ class Sending:
         if len(queued) == 1 and len(only) + len(keys) + 2 <= room:
             return Content.assemble(label, (f"{only}  ", "$text"), (keys, "$text-muted"))
         indent = " " * LABEL_CELLS
-        lines = [Content.styled(shorten_end(sanitize_line(text), room), "$text") for text in queued[:MAX_SHOWN]]
+        lines = [Content.styled(fit(sanitize_line(text), room), "$text") for text in queued[:MAX_SHOWN]]
         lines = [label + lines[0], *(Content(indent) + line for line in lines[1:])]
         more = f"… {len(queued) - MAX_SHOWN} more  " if len(queued) > MAX_SHOWN else ""
         return Content("\n").join([*lines, Content.styled(f"{indent}{more}{keys}", "$text-muted")])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import Any
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import saved_patch
 from lmtui.core.events import ROOT, Envelope, MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sessions import Session
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
@@ -20,7 +20,7 @@ from lmtui.tui.modals.results import Choice
 from lmtui.tui.modals.switcher import FORMS, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 MOST_MESSAGES = 200
 MESSAGE_CELLS = 52
@@ -170,10 +170,11 @@ class SessionController:
         host = self._workbench.sessions.host
         return await host.archive.fork(session_id, seq) if host is not None else ""
 
-    async def export(self, session_id: str, form: str) -> None:
-        host = self._workbench.sessions.host
-        if host is not None:
-            path = await host.archive.export(session_id, form)
+    async def export(self, session_id: str, form: str = "") -> None:
+        host, forms = self._workbench.sessions.host, {each.id for each in FORMS}
+        chosen = form if form in forms else await self._workbench.app.push_screen_wait(Picker("Export as", FORMS))
+        if host is not None and chosen is not None:
+            path = await host.archive.export(session_id, chosen)
             self._workbench.app.notify(f"written to {sanitize_line(str(path))}", title="Exported", markup=False)
             self._workbench.say(f"exported to {sanitize_line(str(path))}")
 
@@ -197,60 +198,41 @@ class SessionController:
             is_marked = session_id in self._workbench.sessions.marks
             self._workbench.say("marked; F2 shows it" if is_marked else "unmarked")
 
-    async def _close_active(self) -> None:
-        if not (session_id := self._active_id):
-            return
-        waiting = self._workbench.sessions.views[session_id].session.trial.waiting
-        if not waiting:
-            await self._try(self.close(session_id))
-            return
-        text = f"{pluralize(waiting, 'file')} not merged. The changes are saved as a patch."
-        _ = self._workbench.app.push_screen(
-            Confirm("Close without merging?", text),
-            lambda is_sure: self._work(self._try(self.close(session_id))) if is_sure else None,
-        )
+    def _close_active(self) -> None:
+        if session_id := self._active_id:
+            self._work(self._ask_and_close(session_id))
 
-    async def _fork_here(self) -> None:
+    async def _ask_and_close(self, session_id: str) -> None:
+        waiting = self._workbench.sessions.views[session_id].session.trial.waiting
+        text = f"{pluralize(waiting, 'file')} not merged. The changes are saved as a patch."
+        ask = Confirm("Close without merging?", text)
+        if not waiting or await self._workbench.app.push_screen_wait(ask):
+            await self.close(session_id)
+
+    def _fork_here(self) -> None:
         """Fork up to the block under the cursor of the conversation; without one, ask up to where."""
         active = self._workbench.active
         current = self._workbench.panes.current
         if active is None or current is None:
             self._workbench.say("no session yet")
             return
-        session_id, seq = active.session.id, current.transcript.place_seq()
-        if seq:
-            await self._try(self._fork_and_open(session_id, seq))
-            return
-        _ = self._workbench.app.push_screen(
-            Picker("Fork up to …", message_choices(active.session.history())),
-            lambda chosen: self._work(self._try(self._fork_and_open(session_id, int(chosen)))) if chosen else None,
-        )
+        self._work(self._fork_and_open(active.session, current.transcript.place_seq()))
 
-    async def _fork_and_open(self, session_id: str, seq: int) -> None:
-        new_id = await self.fork(session_id, seq)
-        await self._open(new_id)
-        upto = "up to that message" if seq else "the whole session"
-        self._workbench.say(f"this is a fork ({upto}); the original and all files are unchanged")
+    async def _fork_and_open(self, session: Session, seq: int) -> None:
+        picker = Picker("Fork up to …", message_choices(session.history()))
+        chosen = str(seq) if seq else await self._workbench.app.push_screen_wait(picker)
+        if chosen is not None:
+            new_id = await self.fork(session.id, int(chosen))
+            await self._open(new_id)
+            upto = "up to that message" if int(chosen) else "the whole session"
+            self._workbench.say(f"this is a fork ({upto}); the original and all files are unchanged")
 
-    async def _export_active(self, form: str) -> None:
-        if not (session_id := self._active_id):
-            return
-        if form in {each.id for each in FORMS}:
-            await self._try(self.export(session_id, form))
-        else:
-            _ = self._workbench.app.push_screen(
-                Picker("Export as", FORMS),
-                lambda chosen: self._work(self._try(self.export(session_id, chosen))) if chosen else None,
-            )
+    def _export_active(self, form: str) -> None:
+        if session_id := self._active_id:
+            self._work(self.export(session_id, form))
 
-    async def _try(self, change: Coroutine[Any, Any, None]) -> None:
-        try:
-            await change
-        except LmtuiError as error:
-            self._workbench.say(error.full_text(), "error")
-
-    def _work(self, work: Coroutine[Any, Any, None]) -> None:
-        self._workbench.app.run_worker(work, group="sessions")
+    def _work(self, work: Awaitable[None]) -> None:
+        self._workbench.app.run_worker(tried(self._workbench, work), group="sessions")
 
 
 def message_choices(history: Sequence[Envelope]) -> list[Choice]:

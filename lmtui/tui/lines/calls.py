@@ -13,9 +13,9 @@ from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.sanitize import escape_invisible, pluralize, sanitize, sanitize_line, sanitize_path, show_controls
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
-from lmtui.tui.lines.code import highlight, lexer_for_path
-from lmtui.tui.lines.patch import MINUS, SIGN_ROLES, DiffLine, digits_of, parse_patch, unified_lines
-from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_middle, fit_path, indent, pad, row, width_of
+from lmtui.tui.lines.diff_layout import DiffPainter, diff_lines
+from lmtui.tui.lines.patch import SIGN_ROLES, DiffLine, digits_of, parse_patch
+from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_middle, fit_path, indent, pad, row, strip_end, width_of
 from lmtui.tui.lines.styled_text import fold as fold_line
 from lmtui.tui.wording import PATH_VERBS, call_words
 
@@ -415,15 +415,7 @@ def _change_lines(change: FileChange, width: int) -> list[Line]:
     sign, role = CHANGE_SIGNS[change.kind]
     counts = f"  +{change.added_lines} −{change.removed_lines}"
     head: Line = ((f"{sign} ", role), (fit_middle(sanitize_path(change.path), width - 16), "strong"), (counts, "muted"))
-    files = parse_patch(change.diff, change.path)
-    digits = digits_of(files)
-    lines = [head]
-    for file in files:
-        for hunk in file.hunks:
-            if hunk.skipped:
-                lines.append(((" " * (2 * digits + 2) + f"⋯ {hunk.skipped} unchanged lines", "muted"),))
-            lines += unified_lines(hunk, width, digits)
-    return lines
+    return [head, *diff_lines(parse_patch(change.diff, change.path), width)]
 
 
 _FAILING = re.compile(r"(?:FAILED |FAIL: |ERROR:? |--- FAIL:|test .+ \.\.\. FAILED|  ● )")
@@ -488,20 +480,14 @@ def _trimmed(lines: Sequence[DiffLine]) -> list[DiffLine]:
 
 
 def _diff_rows(lines: Sequence[DiffLine], path: str, width: int, digits: int) -> list[Line]:
-    texts = [line.text[:width] for line in lines[: 2 * _DIFF_LINES]]
-    shown = highlight(texts, lexer_for_path(path))
-    shown += [((line.text[:width], ""),) for line in lines[len(texts) :]]
+    painter = DiffPainter(width, digits, is_split=False)
+    painter.text_width = width
     found: list[Line] = []
-    for line, text in zip(lines, shown, strict=True):
-        ground, role = SIGN_ROLES.get(line.sign, ("", ""))
-        sign = MINUS if line.sign == "-" else line.sign
-        lead: Line = (
-            (f"{line.new or line.old:>{digits}} ", "muted"),
-            (f"{sign} ", role),
-        )
-        whole = crop((*lead, *text), width)
-        found.append(fill(whole, width, ground) if ground else whole)
-    return found
+    for line in lines[: 2 * _DIFF_LINES]:
+        numbers, (ground, _) = f"{line.new or line.old:>{digits}} ", SIGN_ROLES.get(line.sign, ("", ""))
+        whole = crop(painter.numbered(line, None, path, numbers, width)[0], width)
+        found.append(fill(whole, width, ground) if ground else strip_end(whole))
+    return [*found, *[()] * (len(lines) - len(found))]  # of those no more than their number is shown
 
 
 def _last_lines(text: str, count: int, width: int) -> list[Line]:

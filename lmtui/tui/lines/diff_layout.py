@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import accumulate, zip_longest
 
 from lmtui.tui.lines.code import highlight, lexer_for_path
-from lmtui.tui.lines.patch import MINUS, NONE, SIGN_ROLES, DiffLine, FilePatch, Hunk, Run, TextLines
+from lmtui.tui.lines.patch import MINUS, NONE, SIGN_ROLES, DiffLine, FilePatch, Hunk, Run, TextLines, digits_of
 from lmtui.tui.lines.styled_text import Line, StyleRole, fill, fit_path, fold, restyle, width_of
 
 _LEAST_COMMON = 0.3
@@ -241,6 +241,14 @@ def _equal_text(count: int) -> str:
     return f"⋯ {count:,} unchanged line{'s' if count > 1 else ''}"
 
 
+def diff_lines(files: Sequence[FilePatch], width: int) -> list[Line]:
+    """Return a whole diff in one column."""
+    painter = DiffPainter(width, digits_of(files), is_split=False)
+    stretches = DiffLayout(files, frozenset(), painter, None).stretches
+    rows = (each.row_at(number) for each in stretches for number in range(each.rows))
+    return [line for row in rows for line in painter.lines(row)]
+
+
 _BAR = "│"
 
 
@@ -287,14 +295,15 @@ class DiffPainter:
         if line is None:
             return []
         number = line.old if side == "old" else line.new
-        return self._numbered(line, other, path, f"{number:>{self._digits}} ", width)
+        return self.numbered(line, other, path, f"{number:>{self._digits}} ", width)
 
     def _column(self, line: DiffLine | None, other: DiffLine | None, path: str) -> list[Line]:
         assert line is not None
         numbers = f"{line.old or '':>{self._digits}} {line.new or '':>{self._digits}} "
-        return self._numbered(line, other, path, numbers, self._width)
+        return self.numbered(line, other, path, numbers, self._width)
 
-    def _numbered(self, line: DiffLine, other: DiffLine | None, path: str, numbers: str, width: int) -> list[Line]:
+    def numbered(self, line: DiffLine, other: DiffLine | None, path: str, numbers: str, width: int) -> list[Line]:
+        """Return a line behind its numbers and sign, with what differs from its counterpart marked."""
         ground, sign_role = SIGN_ROLES.get(line.sign, ("", ""))
         sign = MINUS if line.sign == "-" else line.sign
         body = highlight([line.text], lexer_for_path(path))[0]

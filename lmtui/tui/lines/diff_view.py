@@ -29,7 +29,7 @@ class DiffLines(LineSource):
         self._split_from = split_from
         self._heading = heading
         self._wants_split: bool | None = None
-        self._files: tuple[FilePatch, ...] = ()
+        self.files: tuple[FilePatch, ...] = ()
         self._opened: frozenset[int] = frozenset()
         self.matches = Matches[int]()
         self.lay_out()
@@ -44,13 +44,8 @@ class DiffLines(LineSource):
     @property
     def can_split(self) -> bool:
         """Tell whether there are two sides: something was there before, and something is there now."""
-        runs = [run for file in self._files for hunk in file.hunks for run in hunk.runs]
+        runs = [run for file in self.files for hunk in file.hunks for run in hunk.runs]
         return any(len(run.old) for run in runs) and any(len(run.new) for run in runs)
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Return how many lines were added and removed."""
-        return sum(file.added for file in self._files), sum(file.removed for file in self._files)
 
     @property
     def has_folds(self) -> bool:
@@ -63,22 +58,22 @@ class DiffLines(LineSource):
         if not 0 <= hunk < len(tops):
             return "", -1
         at = bisect_right(files, tops[hunk]) - 1
-        return self._files[at].path, hunk - bisect_left(tops, files[at])
+        return self.files[at].path, hunk - bisect_left(tops, files[at])
 
     def mention_of(self, hunk: int) -> str:
         """Return the file of a hunk with the lines that are new in it, else the first; empty without hunks."""
         path, number = self.place_of(hunk)
-        lines = [each for file in self._files if file.path == path and number >= 0 for each in file.hunks[number].lines]
+        lines = [each for file in self.files if file.path == path and number >= 0 for each in file.hunks[number].lines]
         new = [line.new for line in lines if line.sign == "+"] or [line.new for line in lines if line.new][:1]
         return f"{mention_text(path)}:{new[0]}-{new[-1]}" if new else path
 
     def top_of(self, path: str) -> int:
         """Return the line in which a file begins, 0 for none."""
-        return next((self.layout.file_tops[at] for at, file in enumerate(self._files) if file.path == path), 0)
+        return next((self.layout.file_tops[at] for at, file in enumerate(self.files) if file.path == path), 0)
 
     def show(self, files: tuple[FilePatch, ...]) -> None:
         """Show patches, and look for nothing any more."""
-        self._files = files
+        self.files = files
         self._opened = frozenset()
         self.matches.take("", ())
 
@@ -101,20 +96,20 @@ class DiffLines(LineSource):
 
     def fill_in(self, lines: Sequence[str]) -> bool:
         """Make the lines between the hunks known from the new text of the one file shown; False where it does not fit."""
-        filled = with_context(self._files[0], lines) if len(self._files) == 1 else None
+        filled = with_context(self.files[0], lines) if len(self.files) == 1 else None
         if filled is None:
             return False
-        self._files = (filled,)
+        self.files = (filled,)
         self.lay_out()
         return True
 
     def lay_out(self) -> None:
         """Lay out for the width that there is, and find again what is looked for."""
         heading, matches = self._heading, self.matches
-        self._painter = DiffPainter(self.width, digits_of(self._files), is_split=self.is_split)
+        self._painter = DiffPainter(self.width, digits_of(self.files), is_split=self.is_split)
         self._drawn: tuple[int, list[Line]] = (-1, [])
         head = (lambda number: heading(number)[0]) if heading is not None else None
-        self.layout = DiffLayout(self._files, self._opened, self._painter, head)
+        self.layout = DiffLayout(self.files, self._opened, self._painter, head)
         if matches.words:
             matches.places = self.layout.find(matches.words)
             matches.at = min(matches.at, len(matches.places) - 1)
@@ -149,11 +144,6 @@ class HunkScroller(LineScroller):
     @property
     def hunk_count(self) -> int:
         return len(self._diff.source.layout.hunk_tops)
-
-    @property
-    def current_hunk(self) -> int:
-        """Return the hunk that the reader is at, counted from 1 (0 where there is none)."""
-        return self.hunk + 1 if self.hunk_count else 0
 
     def note_place(self) -> None:
         """Take note of the hunk that is in view."""

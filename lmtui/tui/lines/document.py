@@ -24,9 +24,6 @@ class HeightIndex:
         self._sums = [sum(self._heights[at : at + _BUCKET]) for at in range(0, len(self._heights), _BUCKET)]
         self.total = sum(self._sums)
 
-    def __len__(self) -> int:
-        return len(self._heights)
-
     def __getitem__(self, index: int) -> int:
         return self._heights[index]
 

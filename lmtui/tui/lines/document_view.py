@@ -30,7 +30,7 @@ class AnchorScroller(LineScroller):
         super().__init__(view)
         self._view: DocumentView = view
         self.is_following = True
-        self._anchor = (0, 0)
+        self.anchor = (0, 0)
         self._seen_blocks = 0
         self._guess_timer: Timer | None = None
 
@@ -41,11 +41,11 @@ class AnchorScroller(LineScroller):
     def take_width(self, width: int) -> None:
         """Draw the document at the new width; what is at the top of the pane stays there, about half a block too."""
         document = self._document
-        index, offset = self._anchor
+        index, offset = self.anchor
         old = document.guessed_height(index)
         document.set_width(min(_WIDEST, max(8, width - 2 * document.lead_cells)))
         if offset and index < len(document):
-            self._anchor = (index, min(document.height(index) - 1, offset * document.height(index) // max(1, old)))
+            self.anchor = (index, min(document.height(index) - 1, offset * document.height(index) // max(1, old)))
         self._guess_later(_GUESS_DELAY_S)
 
     def _guess_later(self, delay_s: float) -> None:
@@ -75,7 +75,7 @@ class AnchorScroller(LineScroller):
         """Scroll to the end where it is followed, else put the anchor back in its place."""
         super().restore()
         if not self.is_following and len(self._document):
-            index, offset = self._anchor
+            index, offset = self.anchor
             self._view.jump(self._document.top(index) + offset)
 
     def note(self) -> Line:
@@ -94,13 +94,13 @@ class AnchorScroller(LineScroller):
 
     def shift(self, blocks: int) -> None:
         """Stay in place in another document, in which the blocks have moved."""
-        self._anchor = (max(0, self._anchor[0] + blocks), self._anchor[1])
+        self.anchor = (max(0, self.anchor[0] + blocks), self.anchor[1])
         self._seen_blocks = max(0, self._seen_blocks + blocks)
         self._guess_later(_GUESS_DELAY_S)
 
     def hold_still(self) -> None:
         """Stay here, whatever comes in below."""
-        self._anchor = self.at_top()
+        self.anchor = self.at_top()
         super().hold_still()
 
     def move(self, lines: int) -> None:
@@ -137,7 +137,7 @@ class AnchorScroller(LineScroller):
     def dragged(self) -> None:
         """Take the place that the scroll bar was moved to."""
         self.note_place()
-        self._anchor = self.at_top()
+        self.anchor = self.at_top()
         self._view.touch()
 
     def at_top(self) -> tuple[int, int]:
@@ -146,17 +146,13 @@ class AnchorScroller(LineScroller):
 
     def go(self, index: int, offset: int, *, can_follow: bool = True) -> None:
         """Put a place at the top of the pane; at the end of the document, follow it."""
-        self._anchor = (index, offset)
+        self.anchor = (index, offset)
         self._settle_from_anchor()
-        top = self._document.top(self._anchor[0]) + self._anchor[1]
+        top = self._document.top(self.anchor[0]) + self.anchor[1]
         is_end = top + self._view.size.height >= self._document.total()
         self.set_following(can_follow and is_end and not self._view.copy_mode.is_on)
         self.settle()
         self._view.sync()
-
-    def go_back(self) -> None:
-        """Put the anchor at the top of the pane again."""
-        self.go(*self._anchor)
 
     def moved(self, index: int, offset: int) -> tuple[int, int]:
         """Return the place that is so many lines below (or, for a negative offset, above) the beginning of a block."""
@@ -183,10 +179,10 @@ class AnchorScroller(LineScroller):
 
     def _settle_from_anchor(self) -> None:
         document = self._document
-        index, offset = self._anchor
+        index, offset = self.anchor
         if index >= len(document):
             index, offset = max(0, len(document) - 1), 0
-        self._anchor = (index, offset)
+        self.anchor = (index, offset)
         room = self._view.size.height + offset
         while room > 0 and index < len(document):
             room -= document.height(index)
@@ -258,16 +254,14 @@ class BlockCursor:
             if 0 <= each < len(document):
                 self._view.touch(document.top(each))
 
-    def jump_to(self, mark: Mark, step: int) -> bool:
-        """Go to the next (or, for a negative step, previous) block of a kind; False if there is none."""
+    def jump_to(self, mark: Mark, step: int) -> None:
+        """Go to the next (or, for a negative step, previous) block of a kind, if there is one."""
         blocks = self._view.document.blocks
         index = (self.index if self.index >= 0 else len(blocks)) + step
-        while 0 <= index < len(blocks):
-            if mark in blocks[index].marks:
-                self.put(index)
-                return True
+        while 0 <= index < len(blocks) and mark not in blocks[index].marks:
             index += step
-        return False
+        if 0 <= index < len(blocks):
+            self.put(index)
 
     def toggle(self, index: int) -> None:
         """Fold or unfold a block where it is; it stays as the reader wants it."""
@@ -278,7 +272,7 @@ class BlockCursor:
             view.scroller.hold_still()
             block.turn_over()
             view.document.touch(index)
-            view.scroller.go_back()
+            view.scroller.go(*view.scroller.anchor)
 
     def focus_changed(self) -> None:
         self._view.redraw()
@@ -322,7 +316,6 @@ class BlockSearch:
         self.finder: Finder | None = None
         self._view = view
         self._hit = (-1, 0)
-        self._numbered: tuple[tuple[tuple[int, int], int], int] = (((-1, 0), -1), 0)
         self._opened: Block | None = None
         self._is_looking = False
         self._wants_step = 0
@@ -343,14 +336,9 @@ class BlockSearch:
         self._fold_again()
         self.finder = Finder(view.document.blocks, words, view.scroller.at_top()[0]) if words.strip() else None
         self._hit, self._wants_step = (-1, 0), 0
-        self._numbered = (((-1, 0), -1), 0)
         view.redraw()
         view.show_note()
         self._look()
-
-    def restart(self) -> None:
-        """Look for the same words in another document."""
-        self.find(self.words)
 
     def go(self, step: int = 1) -> None:
         """Go to the next match, or the one before; to the first in sight or below where none was gone to yet."""
@@ -407,13 +395,9 @@ class BlockSearch:
         return (*words, *found, (keys, "muted")) if self._view.has_focus else found
 
     def _number(self, finder: Finder) -> int:
-        """Return which of all matches was gone to; counted again only when that, or the whole of them, is another."""
-        known = (self._hit, finder.total if finder.is_done else -1)
-        if known != self._numbered[0]:
-            index, ordinal = self._hit
-            number = finder.count_before(index) + min(ordinal, max(0, finder.count(index) - 1)) + 1
-            self._numbered = (known, number)
-        return self._numbered[1]
+        """Return which of all matches was gone to."""
+        index, ordinal = self._hit
+        return finder.count_before(index) + min(ordinal, max(0, finder.count(index) - 1)) + 1
 
     def _look(self) -> None:
         if self._is_looking or self.finder is None:
@@ -509,7 +493,7 @@ class DocumentView(VirtualLineView, can_focus=True, inherit_bindings=False):
         if self.size and self.is_running:
             self.scroller.settle()
             self.sync()
-        self.search.restart()
+        self.search.find(self.search.words)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the keys of the search count while there is one."""

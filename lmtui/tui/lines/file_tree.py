@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
@@ -305,11 +306,6 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         """Return the path under the cursor, empty where there is none."""
         return self.current.path if self.current is not None else ""
 
-    @property
-    def open_folders(self) -> list[str]:
-        """Return the folders whose contents are shown."""
-        return self._tree.open_folders
-
     def copy_text(self) -> str:
         """Return the path under the cursor."""
         return self.current_path
@@ -332,7 +328,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def show_changes(self, changed_files: ChangedFiles) -> None:
         """Mark the files of another session."""
-        self._marks.agent = changed_files.copy()
+        self._marks.agent = deepcopy(changed_files)
         self._marks.take_agent()
         self.touch(0)
 

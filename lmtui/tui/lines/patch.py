@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.code import source_line
-from lmtui.tui.lines.styled_text import Line, StyleRole, fold, indent
+from lmtui.tui.lines.styled_text import StyleRole
 
 NO_END = "⟨no line end⟩"
 
@@ -222,20 +222,6 @@ def divided(file: FilePatch) -> FilePatch:
             parts.append([Run(NONE, between.part(half, len(between))), run])
         hunks += [replace(hunk, runs=tuple(parts[0])), *(Hunk(tuple(each)) for each in parts[1:])]
     return replace(file, hunks=tuple(hunks))
-
-
-def unified_lines(hunk: Hunk, width: int, digits: int) -> list[Line]:
-    """Return the lines of a hunk one below the other, with both line numbers and a sign."""
-    found: list[Line] = []
-    for line in hunk.lines:
-        ground, role = SIGN_ROLES.get(line.sign, ("", ""))
-        sign = MINUS if line.sign == "-" else line.sign
-        numbers = f"{line.old or '':>{digits}} {line.new or '':>{digits}} "
-        body: Line = ((line.text, ground),)
-        lead: Line = ((numbers, "muted"), (f"{sign} ", role))
-        rest: Line = ((" " * (len(numbers) + 2), ""),)
-        found += indent(fold(body, max(8, width - len(numbers) - 2)), lead, rest)
-    return found
 
 
 def digits_of(files: Iterable[FilePatch]) -> int:

@@ -27,6 +27,7 @@ StyleRole = Literal[
     "muted em", "muted strike", "accent caret", "good strong", "bad strong", "warn strong", "removed-word strong",
     "match strong",
 ]  # fmt: skip
+STYLES = {"muted": "$text-muted", "accent": "$accent", "good": "$success", "warn": "$warning", "bad": "$error"}
 ROLES = frozenset(role for name in get_args(StyleRole) for role in name.split())
 PREFIX = "@"
 _LONGEST = 2000

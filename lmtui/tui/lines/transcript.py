@@ -250,7 +250,9 @@ class ConversationBlocks:
             case events.CallProgress():
                 live.note = NoticeBlock(events.Level.INFO, f"{event.tool}: writing the call, {event.size_chars:,} characters")
             case events.ToolOutputDelta():
-                self._write_output(event)
+                if (found := self._calls.get(event.call_id)) is not None:
+                    found[1].write(event.text)
+                    self.document.touch(found[0])
                 return
             case _:
                 return
@@ -302,12 +304,6 @@ class ConversationBlocks:
                 if event.outcome is events.Outcome.NO and event.feedback:
                     block.feedback = refusal_words(event) if event.by == NOBODY else f'"{event.feedback}"'
         self.document.touch(index)
-
-    def _write_output(self, event: events.ToolOutputDelta) -> None:
-        found = self._calls.get(event.call_id)
-        if found is not None:
-            found[1].write(event.text)
-            self.document.touch(found[0])
 
     def _stop_call(self, call_id: str) -> None:
         index, block = self._calls[call_id]
@@ -491,9 +487,8 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         index = self.cursor.index
         return self.document.blocks[index].seq if self.has_focus and 0 <= index < len(self.document) else 0
 
-    def show_call(self, call_id: str) -> bool:
-        """Put the cursor on a tool call; False if it is not in this conversation."""
+    def show_call(self, call_id: str) -> None:
+        """Put the cursor on a tool call, if it is in this conversation."""
         index = self.conversation.index_of_call(call_id)
         if index >= 0:
             self.cursor.put(index)
-        return index >= 0

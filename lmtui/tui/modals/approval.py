@@ -400,7 +400,7 @@ class HunkApproval(Approval):
         """Return what is asked, which hunk is marked, and what was decided so far."""
         total, accepted = self.request.hunks, len(self._accepted)
         rejected, left = len(self._decided) - accepted, total - len(self._decided)
-        hunks = [Content.styled(f"Hunk {self._diff.scroller.current_hunk} of {total}", "$text-muted")]
+        hunks = [Content.styled(f"Hunk {self._current + 1} of {total}", "$text-muted")]
         if total <= MOST_SIGNS:
             hunks.append(Content("").join(self._sign(number) for number in range(total)))
         said = [(f"{accepted} accepted", "$success")] if accepted else []
@@ -462,7 +462,7 @@ class HunkApproval(Approval):
 
     @property
     def _current(self) -> int:
-        return self._diff.scroller.current_hunk - 1
+        return self._diff.scroller.hunk
 
     @property
     def _accepted(self) -> tuple[int, ...]:
@@ -485,7 +485,7 @@ class HunkApproval(Approval):
         if is_accepted and not self._is_hunk_live:
             return
         self._decided[self._current] = is_accepted
-        self.dialog.choose_afresh()
+        self.dialog.picked = ""
         open_ones = [number for number in range(self.request.hunks) if number not in self._decided]
         later = [number for number in open_ones if number > self._current]
         self._go_to((later or open_ones or [self._current])[0])

@@ -20,12 +20,13 @@ from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sani
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind
 from lmtui.tui.commands import Scope, first_key, of_scope
 from lmtui.tui.lines.code import highlight, lexer_by_name
+from lmtui.tui.lines.diff_layout import diff_lines
 from lmtui.tui.lines.page_view import whole_line, whole_text
-from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
-from lmtui.tui.lines.styled_text import Line, restyle
+from lmtui.tui.lines.patch import MINUS, parse_patch
+from lmtui.tui.lines.styled_text import Line, fit_middle, restyle
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import sandbox_style, sandbox_text
-from lmtui.tui.wording import folder_text, shorten_middle
+from lmtui.tui.wording import folder_text
 
 SHELL = "shell"
 MOST_PARTS, PART_CELLS, SHORT_PART = 4, 48, 40
@@ -129,7 +130,7 @@ def notes(request: ApprovalRequested) -> Content:
     by_mode = _MODE_ASKS.fullmatch(sanitize_line(request.why))
     if request.uncovered and (by_mode or not request.why) and not dangers_of(request):
         parts = [escape_invisible_line(each) for each in new_parts(request)]
-        shown = [Content.styled(shorten_middle(each, PART_CELLS), "$text-secondary") for each in parts[:MOST_PARTS]]
+        shown = [Content.styled(fit_middle(each, PART_CELLS), "$text-secondary") for each in parts[:MOST_PARTS]]
         shown += [Content(f"{len(parts) - MOST_PARTS} more")] if len(parts) > MOST_PARTS else []
         said = [Content("No rule allows  "), Content(",  ").join(shown), Content(by_mode[3] if by_mode else "")]
         lines.append(Content("").join(said).stylize_before("$text-muted"))
@@ -258,10 +259,7 @@ def request_lines(request: ApprovalRequested, state: SessionState, width: int) -
     """Return a whole request as lines: who, what, and under which conditions."""
     found: list[Line] = [((question(request, state), "warn strong"),)]
     if has_difference(request):
-        files = parse_patch(request.diff, request.path)
-        for file in files:
-            for hunk in file.hunks:
-                found += unified_lines(hunk, width, digits_of(files))
+        found += diff_lines(parse_patch(request.diff, request.path), width)
     else:
         found += [((" ", ""), (" ", ""), *line) for line in body_lines(request, width - 2)]
     if warned := approval_warning(request):

@@ -164,11 +164,6 @@ class TypedLetters:
         self._typed, self._typed_at_s = "", 0.0
         self._is_left = False
 
-    @property
-    def is_holding(self) -> bool:
-        """Tell whether a letter waits to be the only one."""
-        return self._held is not None
-
     async def takes(self, event: events.Key) -> bool:
         """Take a key that may be part of a text; False leaves it to the bindings."""
         is_late = self.was_typing and not self._dialog.is_awake and not self._is_left
@@ -390,7 +385,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self.shows_live = False
         self._delay = InputDelay(now)
         self._has_seen_end = self._is_pressed = False
-        self._picked = ""
+        self.picked = ""  # the answer that the user chose
         self._headline = Static("", classes="box-title", markup=False)
         self._notes = Static("", classes="consent-notes", markup=False)
         self._more = Static("", classes="consent-more", markup=False)
@@ -465,7 +460,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
     def action_choose_answer(self, step: int) -> None:
         """Choose the next answer, or the one before."""
         ids = [each.id for each in self._buttons()]
-        self._picked = ids[(ids.index(self.chosen) + step) % len(ids)]
+        self.picked = ids[(ids.index(self.chosen) + step) % len(ids)]
         self.look()
 
     def action_confirm_answer(self) -> None:
@@ -495,12 +490,8 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
     def chosen(self) -> str:
         """Return the id of the answer that Enter gives."""
         ids = [each.id for each in self._buttons()]
-        wanted = self._picked or self.question.preferred()
+        wanted = self.picked or self.question.preferred()
         return wanted if wanted in ids else ids[0]
-
-    def choose_afresh(self) -> None:
-        """Choose again what the question prefers."""
-        self._picked = ""
 
     @property
     def is_awake(self) -> bool:

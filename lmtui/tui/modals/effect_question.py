@@ -16,13 +16,13 @@ from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EffectKind
 from lmtui.tui.commands import Command, Scope, closing, first_key
 from lmtui.tui.lines.page_view import whole_text
+from lmtui.tui.lines.styled_text import fit_middle
 from lmtui.tui.modals import approval_text as texts
 from lmtui.tui.modals.approval import Approval, Decided, worded
 from lmtui.tui.modals.picker import Reading
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part
 from lmtui.tui.widgets.effect_page import UNDECIDED, EffectDecisions, EffectPage
-from lmtui.tui.wording import shorten_middle
 
 COMMAND_CELLS = 60
 _CANNOT = "cannot be kept: "
@@ -39,7 +39,7 @@ def also_of(request: ApprovalRequested) -> list[str]:
 
 def title_of(request: ApprovalRequested, state: SessionState) -> tuple[list[Part], list[Part]]:
     """Return the first row: the command, how it ended and where it ran."""
-    command = shorten_middle(escape_invisible_line(texts.effect_command(request)), COMMAND_CELLS)
+    command = fit_middle(escape_invisible_line(texts.effect_command(request)), COMMAND_CELLS)
     ended = sanitize_line(request.limits)
     sign = ("✓ ", "$success") if ended.startswith("exit 0") else ("✗ ", "$error")
     notes = [Part(Content.assemble(sign, (ended, "$text")), "", 1)] if ended else []

@@ -36,7 +36,7 @@ from lmtui.tui.modals.model_rows import ModelRow, count_text, head_row, list_row
 from lmtui.tui.modals.picker import AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.path_index import FuzzyPaths
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 ModelId = tuple[str, str]
 Work = Callable[[ModelServers], Awaitable[str]]
@@ -263,7 +263,7 @@ class ModelController:
 
     def _picked(self, picked: ModelId | None) -> None:
         if picked is not None and self._workbench.active is not None:
-            work = self._switch(self._workbench.active.session.id, *picked)
+            work = tried(self._workbench, self._switch(self._workbench.active.session.id, *picked))
             _ = self._workbench.app.run_worker(work, group="model-use", exclusive=True)
 
     async def _switch(self, session_id: str, url: str, model: str) -> None:
@@ -271,11 +271,7 @@ class ModelController:
         name = sanitize_line(model)
         if "//" not in url and url != PROFILES_URL:
             self._workbench.say(f"starting {name} …")
-        try:
-            await self.host.switch_model(session_id, url, model)
-        except LmtuiError as error:
-            self._workbench.say(error.full_text(), "error")
-            return
+        await self.host.switch_model(session_id, url, model)
         self._workbench.say(f"now using {name} {place_text(url)}")
 
     # -- what the list can have done ------------------------------------------------------------------------------------

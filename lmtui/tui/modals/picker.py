@@ -38,15 +38,6 @@ class Confirm(VeiledScreen[bool]):
             yield Static(self._text, classes="box-text", markup=False)
             yield Static(f"{hint_text(of_scope(Scope.CONFIRM))} · Esc close", classes="hint", markup=False)
 
-    def action_confirm_yes(self) -> None:
-        _ = self.dismiss(result=True)
-
-    def action_confirm_no(self) -> None:
-        """Leave it."""
-        _ = self.dismiss(result=False)
-
-    action_close_or_stop = action_confirm_no
-
 
 class AskText(VeiledScreen[str | None]):
     """Asks for a line of text, drawn as dots if it `is_secret`; None where it was left."""

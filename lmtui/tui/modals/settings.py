@@ -22,14 +22,14 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session, SettingRow, SettingsControls
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.commands import Command, Scope
-from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, pad
+from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, pad, plain
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.wording import tokens_text, window_text
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 NUMBER_CELLS, SHARE_CELLS, SECONDS_CELLS, STATE_CELLS = 8, 6, 8, 10
 LEAST_NAME = 12
@@ -70,10 +70,15 @@ def window_rows(parts: Sequence[WindowPart], window_tokens: int, read_s: Callabl
     whole = max(window_tokens, total, 1)
     rows: list[GroupRow] = []
     for part in parts:
-        rows.append(GroupRow(part.name, "", _part_line(part, whole, read_s)))
-        rows += [GroupRow(part.name, item_key(item, at), _item_line(item, whole, read_s)) for at, item in enumerate(part.items)]
+        title = part.name + (f"  {part.count:,}×" if part.count > 1 else "")
+        line = _window_line(title, "strong", part.tokens, whole, read_s(part.tokens))
+        rows.append(GroupRow(part.name, "", line))
+        for at, item in enumerate(part.items):
+            line = _item_line(item, whole, read_s(item.tokens))
+            rows.append(GroupRow(part.name, item_key(item, at), line))
     if window_tokens > total:
-        rows.append(GroupRow("free", "", _free_line(window_tokens - total, whole)))
+        line = _window_line("free", "muted", window_tokens - total, whole, 0.0, is_dim=True)
+        rows.append(GroupRow("free", "", line))
     return rows
 
 
@@ -98,40 +103,26 @@ def seconds_text(seconds: float, before: str = "", after: str = "") -> str:
     return f"{before}{seconds:.1f} s{after}" if seconds < 100 else f"{before}{seconds / 60:.0f} min{after}"
 
 
-def _part_line(part: WindowPart, whole: int, read_s: Callable[[int], float]) -> Callable[[int], Line]:
-    count = f"  {part.count:,}×" if part.count > 1 else ""
-    return lambda width: (
-        (pad(fit(sanitize_line(part.name) + count, _part_cells(width) - 1), _part_cells(width)), "strong"),
-        *_numbers(part.tokens, whole, read_s),
-    )
-
-
-def _item_line(item: WindowItem, whole: int, read_s: Callable[[int], float]) -> Callable[[int], Line]:
+def _item_line(item: WindowItem, whole: int, seconds: float) -> Callable[[int], Line]:
     state = " · ".join(filter(None, (item.state, PIN if item.is_pinned else "")))
+    return _window_line(f"  {item.title}", "muted" if item.state else "", item.tokens, whole, seconds, state=state)
 
+
+def _window_line(
+    title: str, role: StyleRole, tokens: int, whole: int, seconds: float, *, state: str = "", is_dim: bool = False
+) -> Callable[[int], Line]:
     def make(width: int) -> Line:
-        name = _part_cells(width)
-        title = pad(fit(f"  {sanitize_line(item.title)}", name - 1), name)
-        role: StyleRole = "muted" if item.state else ""
-        return ((title, role), *_numbers(item.tokens, whole, read_s), (f"  {fit(state, STATE_CELLS * 2)}", "accent"))
+        cells = _part_cells(width)
+        line: Line = (
+            (pad(fit(sanitize_line(title), cells - 1), cells), role),
+            (f"{tokens_text(tokens):>{NUMBER_CELLS}}", ""),
+            (f"{tokens / whole:>{SHARE_CELLS}.0%}", "muted"),
+            (f"{seconds_text(seconds):>{SECONDS_CELLS}}", "muted"),
+            (f"  {fit(state, STATE_CELLS * 2)}" if state else "", "accent"),
+        )
+        return ((plain(line), "muted"),) if is_dim else line
 
     return make
-
-
-def _free_line(tokens: int, whole: int) -> Callable[[int], Line]:
-    def make(width: int) -> Line:
-        numbers = "".join(text for text, _ in _numbers(tokens, whole, lambda _: 0.0))
-        return ((pad("free", _part_cells(width)) + numbers, "muted"),)
-
-    return make
-
-
-def _numbers(tokens: int, whole: int, read_s: Callable[[int], float]) -> Line:
-    return (
-        (f"{tokens_text(tokens):>{NUMBER_CELLS}}", ""),
-        (f"{tokens / whole:>{SHARE_CELLS}.0%}", "muted"),
-        (f"{seconds_text(read_s(tokens)):>{SECONDS_CELLS}}", "muted"),
-    )
 
 
 def _part_cells(width: int) -> int:
@@ -539,14 +530,11 @@ class SettingsController:
         """Keep a theme in the user's settings."""
         host = self._workbench.sessions.host
         if host is not None:
-            _ = self._workbench.app.run_worker(self._keep(host.settings, name), group="settings-theme", exclusive=True)
+            work = tried(self._workbench, self._keep(host.settings, name))
+            _ = self._workbench.app.run_worker(work, group="settings-theme", exclusive=True)
 
     async def _keep(self, settings: SettingsControls, name: str) -> None:
-        try:
-            row = await asyncio.to_thread(settings.change, "theme", name)
-        except LmtuiError as error:
-            self._workbench.say(error.full_text(), "error")
-            return
+        row = await asyncio.to_thread(settings.change, "theme", name)
         if row.text != name:
             self._workbench.say(after_words(row))
 

@@ -15,19 +15,19 @@ from textual.widgets import Input
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import TurnReason
-from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionHost, SessionSearch, SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import Command, Scope
-from lmtui.tui.lines.styled_text import Line, Span, fit, pad, plain, restyle
+from lmtui.tui.lines.styled_text import STYLES, Line, Span, fit, pad, plain, restyle
 from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.picker import AskText, Confirm, Picker
+from lmtui.tui.modals.picker import AskText, Confirm
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import in_order
 from lmtui.tui.timing import call_after
+from lmtui.tui.widgets.panes import SIGNS
 from lmtui.tui.wording import age_text, tokens_text
 
 STATES: dict[str, Span] = {
@@ -129,11 +129,6 @@ def session_row(
 
 
 PREVIEW_ROWS, MOST_STEPS = 30, 8
-STEP_SIGNS = {
-    TodoStatus.COMPLETED: ("✓", "$success"),
-    TodoStatus.IN_PROGRESS: ("●", "$accent"),
-    TodoStatus.BLOCKED: ("✗", "$error"),
-}
 
 
 def preview(row: SessionSummary, state: SessionState | None, now: datetime) -> Content:
@@ -147,10 +142,10 @@ def preview(row: SessionSummary, state: SessionState | None, now: datetime) -> C
         Content.styled(sanitize_line((state.last_line if state is not None else "") or row.last_line), "$text"),
     ]
     steps = state.work.plan.steps[:MOST_STEPS] if state is not None else ()
-    signs = [STEP_SIGNS.get(step.status, ("○", "$text-muted")) for step in steps]
+    signs = [SIGNS[step.status] for step in steps]
     parts = [
-        Content.assemble((sign, style), f" {sanitize_line(step.text)}")
-        for step, (sign, style) in zip(steps, signs, strict=True)
+        Content.assemble((sign, STYLES[role]), f" {sanitize_line(step.text)}")
+        for step, (sign, role) in zip(steps, signs, strict=True)
     ]
     return Content("\n").join([*lines, Content("   ").join(parts)] if parts else lines)
 
@@ -177,8 +172,8 @@ class SessionActions(Protocol):
     async def fork(self, session_id: str, seq: int = 0) -> str:
         """Copy one and return the id of the copy."""
 
-    async def export(self, session_id: str, form: str) -> None:
-        """Write one to a file and say where."""
+    async def export(self, session_id: str) -> None:
+        """Ask for a form, write one to a file and say where."""
 
     def toggle_mark(self, session_id: str) -> None:
         """Mark one, or unmark it."""
@@ -299,10 +294,6 @@ class Switcher(ListDialog[SessionSummary, str | None]):
         if self.current is not None:
             _ = self.dismiss(self.current.id)
 
-    def action_sessions_new(self) -> None:
-        """Ask for a new session."""
-        _ = self.dismiss("")
-
     def action_change_session(self, name: str) -> None:
         """Do something to the session under the cursor."""
         current = self.current
@@ -312,8 +303,9 @@ class Switcher(ListDialog[SessionSummary, str | None]):
             self._actions.toggle_mark(current.id)
             self._draw()
             return
-        changes = {"rename": self._rename, "delete": self._delete, "fork": self._fork, "export": self._export}
-        change = changes[name](current) if name in changes else self._actions.close(current.id)
+        own = {"rename": self._rename, "delete": self._delete, "fork": self._fork}
+        others = {"export": self._actions.export, "close": self._actions.close}
+        change = own[name](current) if name in own else others[name](current.id)
         self.run_worker(self._try(change), group="change")
 
     async def _rename(self, current: SessionSummary) -> None:
@@ -329,11 +321,6 @@ class Switcher(ListDialog[SessionSummary, str | None]):
     async def _fork(self, current: SessionSummary) -> None:
         self._at = await self._actions.fork(current.id)
         self.notify("forked; the original stays, and no file was changed", markup=False)
-
-    async def _export(self, current: SessionSummary) -> None:
-        form = await self.app.push_screen_wait(Picker("Export as", FORMS))
-        if form is not None:
-            await self._actions.export(current.id, form)
 
     async def _try(self, change: Awaitable[None]) -> None:
         """Do it and list the sessions again; one that is open in another lmtui is reported."""

@@ -12,7 +12,9 @@ from textual.color import Color
 from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
+from textual.widgets import Static
 
+from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.commands import Command, Scope, bindings, closing, command
 from lmtui.tui.key_bindings import first_key
 from lmtui.tui.modals.results import ClosedOnce
@@ -62,6 +64,12 @@ class BesideChat(ClosedOnce[bool | None]):
         self._left = 0
         self._tabs, self._keys = Bar(id="side-tabs"), Bar(id="side-keys")
         self._tab_note: Sequence[Part] = ()
+        self._said = Static("", id="changes-note", markup=False)
+
+    def say_below(self, text: str, style: str = "$warning") -> None:
+        """Say something below what is shown, nothing for an empty text."""
+        self._said.display = bool(text)
+        self._said.update(Content.styled(sanitize_line(text), style))
 
     def compose(self) -> ComposeResult:
         yield self._tabs

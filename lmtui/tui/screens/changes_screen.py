@@ -14,7 +14,6 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from lmtui.commands.work_commands import NO_CHANGES
 from lmtui.core.errors import LmtuiError
@@ -287,7 +286,6 @@ class ChangesScreen(BesideChat):
         self._head = Bar(id="changes-head")
         self._list = Table(row_line, id="changes-list")
         self._list.empty_text = self.diff.empty_text = "Reading the changes …"
-        self._said = Static("", id="changes-note", markup=False)
         self._counts = ""
         self._followed_to = 0
 
@@ -296,7 +294,7 @@ class ChangesScreen(BesideChat):
         return self._head, Horizontal(self._list, self.diff, id="changes-body"), self._line, self._said
 
     def on_mount(self) -> None:
-        self._say(NO_CHANGES if self._sources.changes is None else "")
+        self.say_below(NO_CHANGES if self._sources.changes is None else "")
         self._load()
         self._ticker = self.set_interval(TICK_S, self.draw_head, pause=not self._sources.is_running())
         if self._listen is not None:
@@ -346,7 +344,7 @@ class ChangesScreen(BesideChat):
         if self._sources.changes is not None or view in (ChangeView.SESSION, ChangeView.GIT):
             self._view = view
             self._list.cursor.row = 0
-            self._say("")
+            self.say_below("")
             self._show_verbs()
             self._load()
 
@@ -414,7 +412,7 @@ class ChangesScreen(BesideChat):
         if self.diff.source.fill_in(lines):
             self.diff.toggle_folds()
         else:
-            self._say("the lines between cannot be shown: the file is another by now")
+            self.say_below("the lines between cannot be shown: the file is another by now")
 
     @on(Table.Chosen)
     def action_changes_open(self) -> None:
@@ -423,14 +421,15 @@ class ChangesScreen(BesideChat):
 
     def action_changes_restore(self, what: str) -> None:
         """Ask whether a file goes back to what it was before the step, or the hunk in view is taken back."""
-        row, hunk = self._list.current, self.diff.scroller.current_hunk - 1
+        row, scroller = self._list.current, self.diff.scroller
+        hunk = scroller.hunk if scroller.hunk_count else -1
         if self.is_beside:
             path, hunk = self.diff.source.place_of(self.diff.scroller.hunk)
             row = next((each for each in self._list.rows if each.path == path), None)
         if row is not None and self._sources.changes is not None:
             found = restoration(self._sources, self._view, row, hunk if what == "hunk" else None)
             if isinstance(found, str):
-                self._say(found)
+                self.say_below(found)
             else:
                 self.run_worker(self._ask(*found), group="restore", exclusive=True)
 
@@ -445,7 +444,7 @@ class ChangesScreen(BesideChat):
         try:
             rows, total = await self._sources.listed(view)
         except LmtuiError as error:
-            self._say(error.full_text(), "$error")
+            self.say_below(error.full_text(), "$error")
             rows, total = ([], ()) if view is ChangeView.GIT else self._sources.recorded_only()
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
         files = fit_path(sanitize_path(total[0].path), NAME_CELLS) if len(total) == 1 else pluralize(len(total), "file")
@@ -461,7 +460,8 @@ class ChangesScreen(BesideChat):
         found, rows = self.diff.source.matches.text, self._list.rows
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         if self.is_beside and self._view is ChangeView.TURNS:
-            added, removed = self.diff.source.counts
+            patches = self.diff.source.files
+            added, removed = sum(each.added for each in patches), sum(each.removed for each in patches)
             total, path = len(self.diff.source.layout.file_tops), self.diff.source.place_of(0)[0]
             files = fit_path(path, max(12, self.columns - 32)) if total == 1 and path else pluralize(total, "file")
             shown = Content.assemble((files, "bold"), (f"  +{added}", "$success"), (f" {MINUS}{removed}", "$error"))
@@ -497,7 +497,3 @@ class ChangesScreen(BesideChat):
             self.diff.jump(top)
         self._path = self._path if not rows else ""
         self.draw_head()
-
-    def _say(self, text: str, style: str = "$warning") -> None:
-        self._said.display = bool(text)
-        self._said.update(Content.styled(sanitize_line(text), style))

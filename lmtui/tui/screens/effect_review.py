@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import BindingType
-from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -41,7 +39,6 @@ class EffectReviewScreen(BesideChat):
         self.page.changed = self._draw
         self.page.list.empty_text = LOOKING
         self._review, self._title = review, [Part(sanitize_line(title), "bold"), Part(sanitize_line(about), "$text-muted", 2)]
-        self._said = Static("", id="changes-note", markup=False)
         self._was_kept = False
 
     def content(self) -> Iterable[Widget]:
@@ -80,7 +77,7 @@ class EffectReviewScreen(BesideChat):
     async def _keep(self) -> None:
         decisions = self.page.decisions
         if not decisions.applied:
-            self._say(self.page.nothing_chosen() if decisions.parts else UNCHANGED)
+            self.say_below(self.page.nothing_chosen() if decisions.parts else UNCHANGED)
             return
         notes = await self._review.keep(None if decisions.is_all_applied else decisions.applied)
         self._was_kept = True
@@ -89,7 +86,7 @@ class EffectReviewScreen(BesideChat):
             self.app.notify(sanitize_line(said), markup=False)
             _ = self.dismiss(result=True)
         else:
-            self._say(said, "$text-muted")
+            self.say_below(said, "$text-muted")
             await self._look()
 
     def _ask_to_drop(self) -> None:
@@ -109,7 +106,7 @@ class EffectReviewScreen(BesideChat):
         try:
             await change()
         except LmtuiError as error:
-            self._say(error.full_text(), "$error")
+            self.say_below(error.full_text(), "$error")
 
     def _draw(self) -> None:
         """Say how much is applied and what the keys do."""
@@ -122,7 +119,3 @@ class EffectReviewScreen(BesideChat):
             "review.switch": "list" if self.page.is_in_diff else "diff",
         }
         self.show_keys(replace(each, hint=words.get(each.id, each.hint)) for each in of_scope(Scope.REVIEW))
-
-    def _say(self, text: str, style: str = "$warning") -> None:
-        self._said.display = bool(text)
-        self._said.update(Content.styled(sanitize_line(text), style))

@@ -18,7 +18,7 @@ from lmtui.tui.lines.calls import CallState, value_text
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import FilePatch, patches_of
-from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.lines.styled_text import STYLES, Line
 from lmtui.tui.lines.tool_log import CallOpened
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.screens.beside import BesideChat, keys_of
@@ -169,8 +169,7 @@ def call_output(history: Sequence[Envelope], call_id: str, written: str = "") ->
     verb, about = call_words(started.tool, started.title)
     state = CallState.RUNNING if finished is None else CallState.OK if finished.ok else CallState.FAILED
     sign, role = state.value
-    style = {"good": "$text-success", "bad": "$text-error"}.get(role, "$accent")
-    title = [Part(sign, style), Part(sanitize_line(verb), "$text-muted"), Part(sanitize_path(about), "bold")]
+    title = [Part(sign, STYLES[role]), Part(sanitize_line(verb), "$text-muted"), Part(sanitize_path(about), "bold")]
     arguments = "\n".join(f"{name}: {value_text(value)}" for name, value in started.arguments.items())
     decided = " · ".join(part for part in (finished.decision, finished.rule, finished.why) if part) if finished else ""
     output = finished.result if finished is not None else written

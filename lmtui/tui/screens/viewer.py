@@ -85,7 +85,7 @@ _IN_TREE = ("viewer.above", "viewer.below", "viewer.read")
 
 
 class Viewer(BesideChat):
-    """Shows one file; `line` (from 1) is put in the middle.  `mark` takes a mention for the prompt, where there is one.
+    """Shows one file.  `mark` takes a mention for the prompt, where there is one.
 
     `step` moves in the files and returns the path of the next or the previous one, empty where there is none.  While it
     `follows_tree`, the arrow keys do so.
@@ -101,14 +101,13 @@ class Viewer(BesideChat):
         host: SessionHost,
         path: str,
         *,
-        line: int = 0,
         mark: Callable[[str], None] | None = None,
         panes: Columns | None = None,
         step: Callable[[int], str] = lambda _: "",
         follows_tree: bool = False,
     ) -> None:
         super().__init__(panes)
-        self._host, self._path, self._line, self._mark = host, path, line, mark
+        self._host, self._path, self._mark = host, path, mark
         self._step_file, self._follows_tree = step, follows_tree
         self._title_bar = Bar(id="viewer-title")
         self._file = FileView(id="viewer-file")
@@ -149,7 +148,7 @@ class Viewer(BesideChat):
     def action_side_step(self, step: int, *_: object) -> None:
         """Show the next file, or the one before."""
         if path := self._step_file(step):
-            self._path, self._line, self._lasting_note = path, 0, ""
+            self._path, self._lasting_note = path, ""
             self._file.display, self._picture.display = True, False
             self._file.focus()
             self._load()
@@ -223,8 +222,6 @@ class Viewer(BesideChat):
         is_cut = found.size_bytes > len(found.data)
         file.show(text, size_bytes=found.size_bytes, is_cut=is_cut, keeps_place=keeps_place)
         self._draw_title()
-        if self._line and not keeps_place:
-            self.call_after_refresh(file.go_to_line, self._line)
 
     async def _shows_picture(self, data: bytes) -> bool:
         """Draw a picture in cells, where the terminal has the colours for it; False where it cannot be, which is said."""

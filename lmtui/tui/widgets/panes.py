@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import Unpack
 
 from textual import on
@@ -261,7 +261,7 @@ def _job_rows(jobs: Iterable[WaitingTask], zone: tzinfo | None, width: int) -> l
         return []
     rows = [_head("Jobs", "", width)]
     for job in listed:
-        when = _when(job.next_time, zone)
+        when = f"{job.next_time.astimezone(zone):%a %d %b %H:%M}" if job.next_time else "paused"
         left: Line = ((" ◔ ", "muted"), (sanitize_line(job.title), ""), (f"  {sanitize_line(job.schedule)}", "muted"))
         rows.append(PlanRow(row(left, ((when, "muted"),), width), "", f"{job.title}  {job.schedule}  {when}"))
     return rows
@@ -279,10 +279,6 @@ def _background_rows(commands: Iterable[BackgroundCommand], width: int) -> list[
         state = "" if is_running else each.why or f"exit {each.exit_code}"
         rows.append(PlanRow(row(sign, ((state, "muted"),), width), "", f"{each.id}  {text}  {state}"))
     return rows
-
-
-def _when(time: datetime | None, zone: tzinfo | None) -> str:
-    return f"{time.astimezone(zone):%a %d %b %H:%M}" if time is not None else "paused"
 
 
 CHANGED_FROM_ROWS, MOST_CHANGED = 40, 8

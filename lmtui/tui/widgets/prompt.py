@@ -30,17 +30,71 @@ from lmtui.tui.completing import (
     wanted_at,
 )
 from lmtui.tui.key_bindings import PROMPT, bindings_of
+from lmtui.tui.lines.styled_text import fit_middle
 from lmtui.tui.prompt_store import Folds, SentHistory, Typed, is_large
 from lmtui.tui.timing import PasteDetector, call_after
-from lmtui.tui.wording import shorten_middle
 
 _REORDERING = (0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _UNKNOWN = dict.fromkeys((*range(0x7F, 0xA0), *_REORDERING, *range(0xD800, 0xE000)), "\ufffd")
 _SIGNS = {code: chr(0x2400 + code) for code in range(0x20) if code != 0x09} | _UNKNOWN
 
 
-class TokenArea(TextArea):
-    """Folds large pastes, deletes tokens as one, and repaints only what differs."""
+MAX_SHOWN = 8
+LABEL_CELLS, GAP_CELLS = 20, 2
+MARGIN_CELLS = 4
+
+
+class Completions(Static):
+    """Draws at most eight lines, the marked one among them."""
+
+    DEFAULT_CSS = """
+    Completions {
+        height: auto; padding: 0 1 0 3; background: $panel; display: none; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+
+    def show(self, completing: Completing) -> None:
+        """Draw what is offered, or nothing."""
+        offers, marked = completing.offers, completing.marked
+        self.display = bool(offers)
+        if not offers:
+            return
+        first = max(0, min(marked - MAX_SHOWN + 1, len(offers) - MAX_SHOWN))
+        shown = offers[first : first + MAX_SHOWN]
+        is_path = completing.wanted is not None and completing.wanted.kind == "path"
+        width = self.app.size.width - MARGIN_CELLS
+        longest = max(len(offer.label) for offer in shown) + GAP_CELLS
+        cells = (
+            max(LABEL_CELLS, longest if longest <= width // 2 else 0) if any(each.note for each in shown) and not is_path else 0
+        )
+        lines = [_line(offer, cells, width, is_marked=first + row == marked) for row, offer in enumerate(shown)]
+        self.update(Content("\n").join(lines))
+
+
+def _line(offer: Offer, cells: int, width: int, *, is_marked: bool) -> Content:
+    label = fit_middle(offer.label, max(1, width - len(offer.note) - 2) if not cells else width)
+    head = (label + " " * GAP_CELLS).ljust(cells)
+    return Content.assemble(
+        (head, "bold $accent" if is_marked else "$text"), (offer.note, "$text" if is_marked else "$text-muted")
+    )
+
+
+class Prompt(TextArea):
+    """A text area that sends on Enter; Up on the first line and Down on the last walk through what was sent before.
+
+    Large pastes are folded to tokens, which are deleted as one; only rows that differ are repainted.
+    """
+
+    BINDINGS = bindings_of(each for each in PROMPT if each.scope is Scope.PROMPT)
+    DEFAULT_CSS = """
+    Prompt {
+        height: auto; min-height: 1; max-height: 10; width: 1fr; padding: 0; border: none;
+        background: transparent; scrollbar-size-vertical: 0;
+        &:focus { border: none; }
+        & .text-area--placeholder { color: $text-muted; }
+        &:light .text-area--cursor { color: $input-cursor-foreground; background: $input-cursor-background; }
+    }
+    """
 
     @dataclass
     class Pasted(Message):
@@ -48,9 +102,42 @@ class TokenArea(TextArea):
 
         text: str
 
-    def __init__(self, *, name: str, placeholder: str) -> None:
+    @dataclass
+    class Submitted(Message):
+        """Something is to be sent: `text` whole, `typed` as it was here; `is_now` before the agent's next step."""
+
+        text: str
+        typed: Typed
+        images: tuple[Image, ...] = ()
+        is_now: bool = False
+
+    @dataclass
+    class Completions(Message):
+        """The list of what is offered changed."""
+
+        completing: Completing
+
+    @dataclass
+    class PathsWanted(Message):
+        """Paths are wanted; the answer goes to `offer`."""
+
+        wanted: CompletionRequest
+
+    @dataclass
+    class SuggestionMarked(Message):
+        """Another of the `suggestions` is marked, -1 for none."""
+
+        index: int
+
+    @dataclass
+    class Paged(Message):
+        """The conversation should scroll by pages."""
+
+        pages: int
+
+    def __init__(self, *, placeholder: str) -> None:
         super().__init__(
-            id=name,
+            id="prompt",
             compact=True,
             highlight_cursor_line=False,
             placeholder=placeholder,
@@ -61,6 +148,14 @@ class TokenArea(TextArea):
         self.folds = Folds()
         self.come_back: Callable[[], bool] = lambda: False  # goes back to what made room for typing
         self._drawn: list[Strip] = []
+        self.history_texts = SentHistory()
+        self.completing = Completing()
+        self.suggestions: tuple[str, ...] = ()
+        self._suggestion = -1
+        self._searched_from: str | None = None
+        self._completed_text = ""
+        self._burst = PasteDetector()
+        self._held_enter: Timer | None = None
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Repaint only the rows that differ: a key in a prompt of eight lines writes one of them."""
@@ -142,105 +237,6 @@ class TokenArea(TextArea):
             return False
         self.delete((row, span[0]), (row, span[1]))
         return True
-
-
-MAX_SHOWN = 8
-LABEL_CELLS, GAP_CELLS = 20, 2
-MARGIN_CELLS = 4
-
-
-class Completions(Static):
-    """Draws at most eight lines, the marked one among them."""
-
-    DEFAULT_CSS = """
-    Completions {
-        height: auto; padding: 0 1 0 3; background: $panel; display: none; text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    """
-
-    def show(self, completing: Completing) -> None:
-        """Draw what is offered, or nothing."""
-        offers, marked = completing.offers, completing.marked
-        self.display = bool(offers)
-        if not offers:
-            return
-        first = max(0, min(marked - MAX_SHOWN + 1, len(offers) - MAX_SHOWN))
-        shown = offers[first : first + MAX_SHOWN]
-        is_path = completing.wanted is not None and completing.wanted.kind == "path"
-        width = self.app.size.width - MARGIN_CELLS
-        longest = max(len(offer.label) for offer in shown) + GAP_CELLS
-        cells = (
-            max(LABEL_CELLS, longest if longest <= width // 2 else 0) if any(each.note for each in shown) and not is_path else 0
-        )
-        lines = [_line(offer, cells, width, is_marked=first + row == marked) for row, offer in enumerate(shown)]
-        self.update(Content("\n").join(lines))
-
-
-def _line(offer: Offer, cells: int, width: int, *, is_marked: bool) -> Content:
-    label = shorten_middle(offer.label, max(1, width - len(offer.note) - 2) if not cells else width)
-    head = (label + " " * GAP_CELLS).ljust(cells)
-    return Content.assemble(
-        (head, "bold $accent" if is_marked else "$text"), (offer.note, "$text" if is_marked else "$text-muted")
-    )
-
-
-class Prompt(TokenArea):
-    """A text area that sends on Enter; Up on the first line and Down on the last walk through what was sent before."""
-
-    BINDINGS = bindings_of(each for each in PROMPT if each.scope is Scope.PROMPT)
-    DEFAULT_CSS = """
-    Prompt {
-        height: auto; min-height: 1; max-height: 10; width: 1fr; padding: 0; border: none;
-        background: transparent; scrollbar-size-vertical: 0;
-        &:focus { border: none; }
-        & .text-area--placeholder { color: $text-muted; }
-        &:light .text-area--cursor { color: $input-cursor-foreground; background: $input-cursor-background; }
-    }
-    """
-
-    @dataclass
-    class Submitted(Message):
-        """Something is to be sent: `text` whole, `typed` as it was here; `is_now` before the agent's next step."""
-
-        text: str
-        typed: Typed
-        images: tuple[Image, ...] = ()
-        is_now: bool = False
-
-    @dataclass
-    class Completions(Message):
-        """The list of what is offered changed."""
-
-        completing: Completing
-
-    @dataclass
-    class PathsWanted(Message):
-        """Paths are wanted; the answer goes to `offer`."""
-
-        wanted: CompletionRequest
-
-    @dataclass
-    class SuggestionMarked(Message):
-        """Another of the `suggestions` is marked, -1 for none."""
-
-        index: int
-
-    @dataclass
-    class Paged(Message):
-        """The conversation should scroll by pages."""
-
-        pages: int
-
-    def __init__(self, *, placeholder: str) -> None:
-        super().__init__(name="prompt", placeholder=placeholder)
-        self.history_texts = SentHistory()
-        self.completing = Completing()
-        self.suggestions: tuple[str, ...] = ()
-        self._suggestion = -1
-        self._searched_from: str | None = None
-        self._completed_text = ""
-        self._burst = PasteDetector()
-        self._held_enter: Timer | None = None
 
     # -- keys -----------------------------------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ async def test_a_folder_that_is_gone_takes_its_rows_with_it_and_a_new_listing_ke
         tree.set_listing("parser", None)
         await settled(pilot)
         assert screen_lines(tree)[:2] == [" ▸ parser/", " ▸ tests/"]
-        assert tree.open_folders == [""]
+        assert tree.source.tree.open_folders == [""]
         await pilot.press("end")
         tree.set_listing("", entries(["a/", "b/", *FOLDERS[""]]))
         await settled(pilot)
