@@ -150,8 +150,7 @@ def test_rights_once_given_up_stay_given_up(tmp_path: Path) -> None:
         code = 1
         try:
             linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
-            options = Settings(landlock_writes=[str(tmp_path / "in")], has_network=False)
-            confinement.restrict_files(options, ["/usr"])
+            confinement.restrict_files(Settings(landlock_writes=[f"{tmp_path}/in"], has_network=False), ["/usr"])
             (tmp_path / "in" / "made").write_text("x")
             try:
                 (tmp_path / "out").read_text()

@@ -166,11 +166,10 @@ _BELOW_PATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK, _IOCTL_DEVICE = 1 << 6, 1 << 11, 1 << 15
 _TRUNCATE = 1 << 14
-_ALL_FILES = {3: (1 << 15) - 1, 4: (1 << 15) - 1}  # from ABI 5 on: also ioctl on devices
-_ALL_FILES_NOW = (1 << 16) - 1
+_ALL_FILES = (1 << 16) - 1  # before ABI 5 not the last, ioctl on devices
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-_WRITE = _ALL_FILES_NOW & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEVICE)
+_WRITE = _ALL_FILES & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEVICE)
 _TCP = 0b11  # bind, connect
 _SCOPES = 0b11  # abstract unix sockets, signals
 _TCP_ABI, _SCOPE_ABI = 4, 6
@@ -195,7 +194,7 @@ def restrict_files(options: Settings, reads: Iterable[str]) -> None:
     version = landlock_abi()
     if version < OLDEST_ABI:
         raise OSError(f"Landlock is at version {version} here, {OLDEST_ABI} is needed")
-    handled = _ALL_FILES.get(version, _ALL_FILES_NOW)
+    handled = _ALL_FILES if version > 4 else _ALL_FILES & ~_IOCTL_DEVICE
     tcp = _TCP if version >= _TCP_ABI and not options.has_network else 0
     scopes = _SCOPES if version >= _SCOPE_ABI else 0
     size = 24 if version >= _SCOPE_ABI else 16 if version >= _TCP_ABI else 8

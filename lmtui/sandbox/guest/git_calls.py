@@ -89,9 +89,8 @@ def git_command(arguments: list[str], settings: Settings, reach: str = "") -> tu
     locks = [] if settings.git_writes else ["--no-optional-locks"]
     plain = ["--no-ext-diff", "--no-textconv"] if subcommand in _SHOW_DIFFS - {"stash"} else []
     plain += ["--no-textconv"] if subcommand in ("blame", "grep") else []
-    plain += (
-        ["--ignore-submodules=dirty"] if subcommand in ("diff", "status") else []
-    )  # else git runs there, without these options
+    if subcommand in ("diff", "status"):  # else git runs there, without these options
+        plain += ["--ignore-submodules=dirty"]
     if reach:
         plain += ["--no-recurse-submodules"]
         service = "receive-pack" if subcommand == "push" else "upload-pack"

@@ -111,8 +111,9 @@ class InterpreterSession(code.InteractiveInterpreter):
         try:
             tree = ast.parse(text, name)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-            parts = [_compiled(tree, name, "exec")]
-            parts += [_compiled(ast.Interactive([last]), name, "single")] if last is not None else []
+            cells = [(tree, "exec"), *([(ast.Interactive([last]), "single")] if last is not None else ())]
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            parts = [compile(cell, name, mode, flags=flags) for cell, mode in cells]
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # some mistakes are found only by the compiler
             self.showtraceback()
             return False
@@ -170,11 +171,6 @@ class InterpreterSession(code.InteractiveInterpreter):
     def _send_picture(self, data: bytes) -> None:
         if not self._channel.send({"image": base64.b64encode(data).decode()}):
             print(f"(a picture of {len(data):,} bytes is too large to be shown)")
-
-
-def _compiled(tree: ast.Module | ast.Interactive, name: str, mode: str) -> types.CodeType:
-    compiled: types.CodeType = compile(tree, name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    return compiled
 
 
 def _picture_of(value: object) -> bytes:

@@ -26,7 +26,7 @@ _READ_BYTES = 262_144
 _MOST_LEFT_BYTES = 2 << 20  # pipe(7): without rights a pipe holds a megabyte at most; pieces may be short
 _MAX_RESULT_BYTES = 900_000
 _TICK_S = 0.05
-_LIVE_EVERY_S = 0.03
+LIVE_EVERY_S = 0.03
 _GRACE_S = 2.0
 _CANCEL_GRACE_S = 0.7
 _CHUNK_BYTES = 65_536
@@ -196,16 +196,7 @@ class RunningJobs:
         """Return how long the loop may sleep."""
         if not self.jobs:
             return None
-        return _LIVE_EVERY_S if any(job.capture and job.capture.live for job in self.jobs.values()) else _TICK_S
-
-    def live(self) -> list[tuple[Job, Capture]]:
-        """Return the jobs with output that is due on the screen."""
-        now = time.monotonic()
-        found = [(job, job.capture) for job in self.jobs.values() if job.capture and now - job.shown_at > _LIVE_EVERY_S]
-        due = [(job, capture) for job, capture in found if capture.live]
-        for job, _ in due:
-            job.shown_at = now
-        return due
+        return LIVE_EVERY_S if any(job.capture and job.capture.live for job in self.jobs.values()) else _TICK_S
 
     def take_finished(self) -> list[tuple[Job, Message]]:
         """Return the jobs that ended since, with their results; nothing of them runs any more."""
@@ -279,7 +270,7 @@ class Service:
         self._jobs = jobs
         self._options = options
         self._send = send
-        self._id = 0
+        self.id = 0
         self._input = -1
         self._waiting = bytearray()
         self._outputs: list[OutputPipe] = []
@@ -291,18 +282,22 @@ class Service:
             Refused: this instance serves nothing, serves already, or has no such program.
             OSError: no process could be made.
         """
-        if not self._options.serves or self._id:
-            raise Refused(f"this instance serves {'a program already' if self._id else 'no program'}")
+        if not self._options.serves or self.id:
+            raise Refused(f"this instance serves {'a program already' if self.id else 'no program'}")
         variables = {str(key): str(value) for key, value in message["variables"].items()}
         environment = self._options.commands_environment | variables
         folder = os.path.join(self._options.root, str(message["folder"]))
-        arguments = _found([str(argument) for argument in message["arguments"]], environment, folder)
+        name, *rest = message["arguments"]
+        whole = os.path.join(folder, name) if "/" in name else name
+        path = import_module("shutil").which(whole, path=environment.get("PATH", ""))
+        if path is None:
+            raise Refused(f"the program {name} is not there")
         (input_r, input_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
         options = self._options.with_values(root=folder)
-        task = partial(execute.run, arguments, environment, _FOREVER_S, options, out_w, given=input_r, errors=err_w)
+        task = partial(execute.run, (path, *rest), environment, _FOREVER_S, options, out_w, given=input_r, errors=err_w)
         job = self._jobs.start(identity, task, _FOREVER_S, (input_w, out_r, err_r), (input_r, out_w, err_w))
         job.memory_bytes = int(message["memory_mb"]) << 20
-        self._id, self._input = identity, input_w
+        self.id, self._input = identity, input_w
         os.set_blocking(input_w, False)
         pipes = (("out", out_r), ("err", err_r))
         self._outputs = [OutputPipe(self._selector, fd, partial(self._send_piece, name)) for name, fd in pipes]
@@ -310,10 +305,10 @@ class Service:
 
     def feed(self, target: int, data: bytes) -> None:
         """Put more behind what waits to be its input; what it does not take in the end, ends it."""
-        if target != self._id or self._input < 0:
+        if target != self.id or self._input < 0:
             return
         if len(self._waiting) + len(data) > _MOST_WAITING_BYTES:
-            self._jobs.stop(self._id)
+            self._jobs.stop(self.id)
             return
         if not self._waiting:
             self._selector.register(self._input, selectors.EVENT_WRITE, self._write)
@@ -323,10 +318,6 @@ class Service:
         """Read its outputs, or leave them where they are if the other end has enough for now."""
         for output in self._outputs:
             (output.watch if is_taken else output.leave)()
-
-    def owns(self, job: Job) -> bool:
-        """Tell whether a job is the program."""
-        return job.id == self._id
 
     def finish(self, result: Message) -> Message:
         """Return the facts of how it ended."""
@@ -353,17 +344,7 @@ class Service:
             self._input = -1
 
     def _send_piece(self, name: str, piece: bytes) -> None:
-        self._send({"id": self._id, name: protocol.pack(piece)})
-
-
-def _found(arguments: list[str], environment: dict[str, str], folder: str) -> tuple[str, ...]:
-    """Return the arguments with the program's whole path."""
-    name = arguments[0]
-    whole = os.path.join(folder, name) if "/" in name else name
-    path = import_module("shutil").which(whole, path=environment.get("PATH", ""))
-    if path is None:
-        raise Refused(f"the program {name} is not there")
-    return (path, *arguments[1:])
+        self._send({"id": self.id, name: protocol.pack(piece)})
 
 
 def _parse(result: bytearray) -> Message:

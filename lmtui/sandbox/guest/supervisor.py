@@ -21,7 +21,7 @@ from types import ModuleType
 from . import confinement, execute, files, linux, process_tree, protocol, settings
 from .beneath import Refused, Root
 from .capture import Capture, Spool
-from .jobs import Job, RunningJobs, Service
+from .jobs import LIVE_EVERY_S, Job, RunningJobs, Service
 from .protocol import Message
 
 _MAX_QUEUED_BYTES = 2_097_152
@@ -36,7 +36,14 @@ class FrameStream:
     """The frames from and to the other end.  `queued_bytes` wait until it takes them."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
-        self.input, self.output = _take_over_standard_streams()
+        # away from descriptors 0 and 1: nothing writes into the connection by accident
+        self.input, self.output = os.dup(0), os.dup(1)
+        null = os.open("/dev/null", os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(2, 1)
+        os.close(null)
+        for fd in (self.input, self.output):
+            os.set_blocking(fd, False)
         self.queued_bytes = 0
         self._selector = selector
         self._decoder = protocol.Decoder()
@@ -326,16 +333,19 @@ class Supervisor:
         return path if path.startswith("/") else f"{self._options.root}/{path}"
 
     def _show_live(self) -> None:
-        for job, capture in self._jobs.live():
-            if self._stream.queued_bytes < _MAX_QUEUED_BYTES:
-                self._send_live(job, capture)
+        now = time.monotonic()
+        for job in self._jobs.jobs.values():
+            is_due = now - job.shown_at > LIVE_EVERY_S and self._stream.queued_bytes < _MAX_QUEUED_BYTES
+            if job.capture is not None and job.capture.live and is_due:
+                job.shown_at = now
+                self._send_live(job, job.capture)
 
     def _send_live(self, job: Job, capture: Capture) -> None:
         data, skipped = capture.take_live()
         self._stream.send(protocol.encode({"id": job.id, "live": protocol.pack(data), "skipped": skipped}))
 
     def _finish(self, job: Job, result: Message) -> None:
-        if self._service.owns(job):
+        if job.id == self._service.id:
             self._answer(job.id, self._service.finish(result))
             return
         if job.capture is None:
@@ -387,18 +397,6 @@ def _filter(options: settings.Settings) -> bytes:
     families = confinement.INTERNET if options.has_network else ()
     keeps_metadata = os.geteuid() == 0 and options.has_shell  # root owns the system's files; git's instance runs git alone
     return confinement.build_filter(machine, families, is_shared=True, keeps_metadata=keeps_metadata)
-
-
-def _take_over_standard_streams() -> tuple[int, int]:
-    """Move the connection away from descriptors 0 and 1: nothing writes into it by accident."""
-    reading, writing = os.dup(0), os.dup(1)
-    null = os.open("/dev/null", os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    os.close(null)
-    for fd in (reading, writing):
-        os.set_blocking(fd, False)
-    return reading, writing
 
 
 def main() -> None:
