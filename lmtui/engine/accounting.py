@@ -21,13 +21,8 @@ _NEWS_SHARE = 0.05
 
 def announce(agent: Agent, request: ModelRequest) -> None:
     """Tell that the model reads a request that is about to be sent: how much of it again, and about how long that takes."""
-    book, talk = agent.model.window, agent.conversation
-    if book.generation != book.budget.generation:
-        book.generation = book.budget.generation
-        book.ledger.size_anew()
-    tools_size = book.budget.tools_size(request.tools)
-    now = book.ledger.begin(request, tools_size, talk.revision, talk.change)
-    anew = _anew(agent, now)
+    book = agent.model.window
+    anew = _anew(agent, book.ledger.begin(request, agent.conversation.change))
     seconds = round(book.budget.read_s(anew), 1)
     agent.emit(PrefillProgress(agent=agent.id, tokens=anew, estimate_s=seconds))
 
@@ -124,7 +119,7 @@ def _reading(agent: Agent, completion: Completion, usage: Usage) -> PromptCacheU
         whole_s = budget.read_s(usage.prompt_tokens)
         return expected_s > 0 and max(expected_s * _SLOW_BY, whole_s / 2) + _SLOW_S < completion.first_token_s
 
-    return agent.model.window.ledger.settle(usage.prompt_tokens, told, scaled=budget.scaled, is_slow=is_slow)
+    return agent.model.window.ledger.settle(usage.prompt_tokens, told, is_slow)
 
 
 def _is_cut(agent: Agent, now: Comparison, guess: int, counted: int) -> bool:

@@ -235,7 +235,7 @@ class Conversation:
     """The messages of one agent.
 
     `prompt` returns the first of them for a set of tools; `picture` returns one that a message names, None where it is gone.
-    `revision` goes up whenever what was sent before is sent otherwise, and `change` says why in words.
+    `change` says in words why what was sent before was sent otherwise, the last time that it was.
     """
 
     def __init__(
@@ -256,16 +256,12 @@ class Conversation:
         self._is_in_turn = False
         self._gist, self._gist_to = TranscriptSummary(), 0
         self.folding = ContextEdits()
-        self.revision = 0
         self.change = ""
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """Return all messages as they are sent, the system prompt first."""
         return tuple(self._sent)
-
-    def sent_from(self, place: int) -> tuple[Message, ...]:
-        return tuple(self._sent[place:])
 
     def gist(self, place: int) -> TranscriptSummary:
         """Return what is worth telling of all before a place; what is summed up already is not gone over again."""
@@ -403,7 +399,6 @@ class Conversation:
 
     def _send_anew(self, why: str) -> None:
         self._sent = self.folding.sent(self.entries)
-        self.revision += 1
         self.change = why
 
     def _told(self, event: Reminder | NotesAttached) -> Entry:

@@ -7,15 +7,14 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import accumulate
 
 from lmtui.core.messages import Completion, Message, ModelRequest, ToolCallFormat, ToolSpec
 from lmtui.core.ports import TokenCounter
 from lmtui.core.servers import ModelProfile
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS, IMAGE_TOKENS, bytes_by_four
-from lmtui.engine.context import Conversation
 
 _TOLD_TOKENS = 220  # in text forms: how to call, and the worked example
 MESSAGE_TOKENS, CALL_TOKENS, TOOL_TOKENS = 4, 8, 8
@@ -49,19 +48,20 @@ class Budget:
         self._known_ratio = 0.0
         self.generation = 0
         self.image_tokens = IMAGE_TOKENS
-        self.token_ratio = 1.0
-        self.is_ratio_known = False
         self.read_tokens_per_s = 0.0
         self.write_tokens_per_s = 0.0
 
     def another(self) -> Budget:
         """Return one for another conversation with the same model: speeds and ratio are known there too."""
-        other = Budget(self._count, self._form)
-        other._model, other._known_ratio = self._model, self.token_ratio if self.is_ratio_known else self._known_ratio
-        other.token_ratio, other.is_ratio_known = other._known_ratio or 1.0, bool(other._known_ratio)
-        other.image_tokens = self.image_tokens
-        other.read_tokens_per_s, other.write_tokens_per_s = self.read_tokens_per_s, self.write_tokens_per_s
+        other = copy(self)
+        other._known_ratio = self.token_ratio if self._points else self._known_ratio
+        other._sizes, other._points = {}, deque(maxlen=_KEPT_POINTS)
         return other
+
+    @property
+    def token_ratio(self) -> float:
+        """Return how many tokens the server counts for one of ours."""
+        return _clamped(_slope(self._points)) if self._points else self._known_ratio or 1.0
 
     def use(self, model: str, profile: ModelProfile) -> None:
         """Start from what is known of a model; one that is in use already continues with what was learned here."""
@@ -71,8 +71,7 @@ class Budget:
             self._begin_anew()
             self.read_tokens_per_s = self.write_tokens_per_s = 0.0
         if not self._known_ratio and not self._points and profile.token_ratio > 0:
-            self._known_ratio = self.token_ratio = _clamped(profile.token_ratio)
-            self.is_ratio_known = True
+            self._known_ratio = _clamped(profile.token_ratio)
         self.read_tokens_per_s = self.read_tokens_per_s or profile.read_tokens_per_s
         self.write_tokens_per_s = self.write_tokens_per_s or profile.write_tokens_per_s
 
@@ -89,29 +88,36 @@ class Budget:
             self.image_tokens = tokens
             self._begin_anew()
 
-    def size(self, message: Message) -> int:
-        """Return the size of a message in our own tokens."""
-        return self._sized(message)
+    def size(self, value: Message | ToolSpec) -> int:
+        """Return the size of a message or a tool in our own tokens."""
+        known = self._sizes.get(id(value))
+        if known is None:
+            if len(self._sizes) > 20_000:
+                self._sizes.clear()
+            size = self._measure(value) if isinstance(value, Message) else self._measure_tool(value)
+            known = self._sizes[id(value)] = (value, size)  # it is held, so that its id stays its own
+        return known[1]
 
     def tools_size(self, tools: Iterable[ToolSpec]) -> int:
         """Return the size of the tools in our own tokens; all of them together come with words on how to call them."""
-        sizes = list(map(self._sized, tools))
+        sizes = list(map(self.size, tools))
         return sum(sizes) + (_TOLD_TOKENS if len(sizes) > 1 and self._form is not ToolCallFormat.NATIVE else 0)
 
     def raw(self, messages: Iterable[Message], tools: Iterable[ToolSpec]) -> int:
         """Return the size of a request in our own tokens."""
-        self.check_counter()
+        self._check_counter()
         return sum(map(self.size, messages)) + self.tools_size(tools)
 
-    def uncounted_chars(self, messages: Iterable[Message]) -> int:
-        """Return how much text was not counted yet: much of it is counted in a thread, by `raw`."""
-        self.check_counter()
-        return sum(len(message.text) for message in messages if id(message) not in self._sizes)
+    def hold_only(self, messages: Sequence[Message]) -> int:
+        """Forget the sizes of all other messages, which are held in memory with them.
 
-    def hold_only(self, messages: Iterable[Message]) -> None:
-        """Forget the sizes of all other messages, which are held in memory with them."""
+        Returns:
+            How much text of these was not counted yet, in characters: much of it is counted in a thread, by `raw`.
+        """
+        self._check_counter()
         kept = set(map(id, messages))
         self._sizes = {key: known for key, known in self._sizes.items() if key in kept or isinstance(known[0], ToolSpec)}
+        return sum(len(message.text) for message in messages if id(message) not in self._sizes)
 
     def estimate(self, raw: int) -> int:
         """Return what the server will count for a request of a size in our own tokens."""
@@ -152,7 +158,6 @@ class Budget:
         if raw <= 0 or real <= 0:
             return
         self._points.append((raw, real))
-        self.token_ratio, self.is_ratio_known = _clamped(_slope(self._points)), True
 
     def learn_speed(self, completion: Completion, read_tokens: int) -> None:
         """Take note of how fast an answer came; `read_tokens` of its prompt were read again, where the server does not tell."""
@@ -181,7 +186,7 @@ class Budget:
         before = self.read_tokens_per_s
         self.read_tokens_per_s = (before + tokens_per_s) / 2 if before else tokens_per_s
 
-    def check_counter(self) -> None:
+    def _check_counter(self) -> None:
         """Count everything again once our own way of counting has become another."""
         probe = self._count(_PROBE)
         if probe != self._probe:
@@ -193,16 +198,6 @@ class Budget:
         self._points.clear()
         self._sizes.clear()
         self.generation += 1
-        self.token_ratio, self.is_ratio_known = self._known_ratio or 1.0, bool(self._known_ratio)
-
-    def _sized(self, value: Message | ToolSpec) -> int:
-        known = self._sizes.get(id(value))
-        if known is None:
-            if len(self._sizes) > 20_000:
-                self._sizes.clear()
-            size = self._measure(value) if isinstance(value, Message) else self._measure_tool(value)
-            known = self._sizes[id(value)] = (value, size)  # it is held, so that its id stays its own
-        return known[1]
 
     def _measure(self, message: Message) -> int:
         calls = sum(self._count(call.name + call.sent_arguments) + CALL_TOKENS for call in message.tool_calls)
@@ -288,67 +283,54 @@ class PromptCacheTracker:
     `now` is how the request that was begun last compares.
 
     Args:
-        size: returns a message's size in our own tokens.
+        budget: sizes messages and tools, and knows what the server makes of that.
     """
 
-    def __init__(self, size: Callable[[Message], int]) -> None:
-        self._size = size
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._generation = 0
         self._before: ModelRequest | None = None
-        self._sums: list[int] = []
         self._stays = 0
-        self._revision = 0
         self._tells = False
         self._counted = (0, 0)
         self.now = Comparison(0, 0, 0, CacheMissReason.FIRST)
 
-    def size_anew(self) -> None:
-        """Size what was sent before again: sizes from two ways of counting do not be next to each other."""
-        messages = self._before.messages if self._before else ()
-        self._sums = list(accumulate(map(self._size, messages)))
-        self._counted = (0, 0)
-
-    def begin(self, request: ModelRequest, tools_size: int, revision: int, change: str) -> Comparison:
-        """Compare a request that is about to be sent; `revision` and `change` are the conversation's."""
-        before, messages = self._before, request.messages
+    def begin(self, request: ModelRequest, change: str) -> Comparison:
+        """Compare a request that is about to be sent; `change` is the conversation's."""
+        budget, before, messages = self._budget, self._before, request.messages
+        total = budget.raw(messages, request.tools)
+        if self._generation != budget.generation:  # what was counted in another way is not compared with this
+            self._generation, self._counted = budget.generation, (0, 0)
         old = before.messages if before else ()
-        stays = len(old) if before and revision == self._revision else _shared(old, messages)
-        del self._sums[stays:]
-        total = self._sums[-1] if self._sums else 0
-        for message in messages[stays:]:
-            total += self._size(message)
-            self._sums.append(total)
-        shared = self._sums[stays - 1] + tools_size if stays else 0
+        stays = _shared(old, messages)
+        shared = budget.raw(messages[:stays], request.tools) if stays else 0
         head = _head_cause(before, request)
         if head:
             common, resent, cause = 0, shared, head
         elif stays < len(old):
             moved = set(map(id, old[stays:]))
             common, cause = shared, change or CacheMissReason.UNKNOWN
-            resent = sum(self._size(message) for message in messages[stays:] if id(message) in moved)
+            resent = sum(budget.size(message) for message in messages[stays:] if id(message) in moved)
         else:
             common, resent, cause = shared, 0, CacheMissReason.NONE
-        self._before, self._revision, self._stays = request, revision, stays
+        self._before, self._stays = request, stays
         pictures = sum(len(message.images) for message in messages)
-        self.now = Comparison(total + tools_size, common, 0 if before is None else resent, str(cause), pictures)
+        self.now = Comparison(total, common, 0 if before is None else resent, str(cause), pictures)
         return self.now
 
-    def settle(
-        self, prompt_tokens: int, told: int | None, *, scaled: Callable[[int], int], is_slow: Callable[[int], bool]
-    ) -> PromptCacheUsage:
+    def settle(self, prompt_tokens: int, told: int | None, is_slow: Callable[[int], bool]) -> PromptCacheUsage:
         """Say how the request that was begun last was read, once the server has counted it.
 
         Args:
             prompt_tokens: the whole prompt.
             told: how many of them the server says it reused, None where it says nothing.
-            scaled: returns so many of our own tokens in the server's.
             is_slow: tells whether the reading took much longer than so many tokens take.
         """
         now = self.now
         self._tells = self._tells or bool(told)
-        common = self._in_servers(now.common, prompt_tokens, scaled)
-        resent = min(
-            scaled(now.resent) if common else self._in_servers(now.resent, prompt_tokens, scaled), prompt_tokens - common
-        )
+        common = self._in_servers(now.common, prompt_tokens)
+        resent = self._budget.scaled(now.resent) if common else self._in_servers(now.resent, prompt_tokens)
+        resent = min(resent, prompt_tokens - common)
         self._counted = now.total, prompt_tokens
         if told is not None and self._tells:
             reused = min(told, prompt_tokens)
@@ -361,9 +343,9 @@ class PromptCacheTracker:
             return PromptCacheUsage(0, common, prompt_tokens - common, is_told=False, miss=CacheMissReason.UNKNOWN)
         return PromptCacheUsage(common, resent, max(0, prompt_tokens - common - resent), is_told=False, miss=now.cause)
 
-    def _in_servers(self, size: int, most: int, scaled: Callable[[int], int]) -> int:
+    def _in_servers(self, size: int, most: int) -> int:
         """Return a beginning of the request before in the server's tokens, which counted that one as a whole."""
-        total, counted = self._counted
+        (total, counted), scaled = self._counted, self._budget.scaled
         return max(0, min(most, counted - scaled(total - size) if counted else scaled(size))) if size else 0
 
     def _who_took(self, reused: int, common: int) -> str:
@@ -392,38 +374,12 @@ def _head_cause(before: ModelRequest | None, now: ModelRequest) -> str:
     return CacheMissReason.NONE
 
 
-class SentSize:
-    """How large what a conversation sends is, in our own tokens: counted on from where the count before ended."""
-
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self._key = (-1, -1)
-        self._count = self._tokens = 0
-
-    def uncounted(self, talk: Conversation) -> tuple[Message, ...]:
-        """Return the messages that are to be counted."""
-        self._budget.check_counter()
-        key = (talk.revision, self._budget.generation)
-        if key != self._key:
-            self._key, self._count, self._tokens = key, 0, 0
-            self._budget.hold_only(talk.messages)
-        return talk.sent_from(self._count)
-
-    def of(self, talk: Conversation) -> int:
-        """Return the size of all messages."""
-        messages = self.uncounted(talk)
-        self._tokens += sum(map(self._budget.size, messages))
-        self._count += len(messages)
-        return self._tokens
-
-
 @dataclass(slots=True)
 class ContextBudget:
     """What one agent's requests are measured by.  `tools` is the user's choice of a set: auto, full or lean.
 
     Room is made above `threshold_tokens` (0: by the window alone).  `summaries` counts those that the model was asked for,
-    `steps` the answers, `compacted_at` is when room was made last, `little` how often in a row that brought little,
-    `generation` the budget's when the ledger sized its messages.
+    `steps` the answers, `compacted_at` is when room was made last, `little` how often in a row that brought little.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -432,26 +388,20 @@ class ContextBudget:
     asks_for_summaries: bool = False
     summaries: int = 0
     steps: int = 0
-    generation: int = 0
     compacted_at: int = -1
     little: int = 0
     short_counts: int = 0
     is_told: bool = False
     chosen_for: str | None = None
     ledger: PromptCacheTracker = field(init=False)
-    sent: SentSize = field(init=False)
 
     def another(self) -> ContextBudget:
         """Return one for another conversation with the same model."""
-        other = ContextBudget(
-            self.budget.another(), self.tools, self.threshold_tokens, asks_for_summaries=self.asks_for_summaries
-        )
-        other.chosen_for = self.chosen_for
-        return other
+        asks = self.asks_for_summaries
+        return ContextBudget(self.budget.another(), self.tools, self.threshold_tokens, asks, chosen_for=self.chosen_for)
 
     def __post_init__(self) -> None:
-        self.ledger = PromptCacheTracker(self.budget.size)
-        self.sent = SentSize(self.budget)
+        self.ledger = PromptCacheTracker(self.budget)
 
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")

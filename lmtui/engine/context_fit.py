@@ -390,9 +390,9 @@ async def ensure_fits(agent: Agent) -> None:
     """
     book = agent.model.window
     settle_tools(agent)
-    uncounted = book.sent.uncounted(agent.conversation)
-    if book.budget.uncounted_chars(uncounted) > _MANY_CHARS:
-        await asyncio.to_thread(book.budget.raw, uncounted, agent.specs())
+    messages = agent.conversation.messages
+    if book.budget.hold_only(messages) > _MANY_CHARS:
+        await asyncio.to_thread(book.budget.raw, messages, agent.specs())
     if not agent.state.model.window_tokens and agent.model.known.served is not None and not book.is_told:
         book.is_told = True
         agent.notify(_UNKNOWN, Level.INFO)
@@ -468,7 +468,7 @@ def measure(agent: Agent) -> tuple[int, RoomNeeded]:
     """Return the size of the next request and the room that there is, in the server's tokens."""
     budget, talk = agent.model.window.budget, agent.conversation
     tools_tokens, task = budget.tools_size(agent.specs()), talk.entries.first_task
-    tokens = budget.estimate(agent.model.window.sent.of(talk) + tools_tokens)
+    tokens = budget.estimate(budget.raw(talk.messages, ()) + tools_tokens)
     kept = (talk.entries[0], *([task] if task else []))
     fixed = budget.estimate(sum(budget.size(entry.message) for entry in kept) + tools_tokens)
     window = agent.state.model.window_tokens or max(ASSUMED_WINDOW_TOKENS, 2 * tokens)  # unknown: what is sent has room

@@ -49,7 +49,7 @@ def test_a_model_starts_from_what_was_learned_and_no_count_moves_the_ratio_far()
     budget.use("a", ModelProfile(token_ratio=1.25))
     assert budget.token_ratio == 1.5
     budget.use("b", ModelProfile())
-    assert (budget.estimate(1000), budget.read_s(900), budget.is_ratio_known) == (1000, 0.0, False)
+    assert (budget.estimate(1000), budget.read_s(900)) == (1000, 0.0)
 
 
 def test_calls_pictures_and_tools_are_counted_and_broken_arguments_as_they_are_sent() -> None:
@@ -76,13 +76,13 @@ SHORTER = (*ALL[:2], Message(Role.USER, "[left out]"), *ALL[3:7])
 
 
 def sent(messages: tuple[Message, ...], told: int | None = None, change: str = "", **more: Any) -> tuple[Any, ...]:
-    return ModelRequest(messages, **{"tools": TOOLS[:1], "model": "m", **more}), told, int(bool(change)), change
+    return ModelRequest(messages, **{"tools": TOOLS[:1], "model": "m", **more}), told, change
 
 
 @for_each(("requests", "is_slow", "reused", "reread", "new", "miss"), [
     ([sent(ALL[:3])], False, 0, 0, 500, "first request"), ([sent(ALL[:3]), sent(ALL[:5])], False, 500, 0, 200, ""),
     ([sent(ALL[:3]), sent(ALL[:5], model="other")], False, 0, 500, 200, "model changed"),
-    ([sent(ALL[:3]), sent(ALL[:5], tools=())], False, 0, 500, 200, "tools changed"),
+    ([sent(ALL[:3]), sent(ALL[:5], tools=())], False, 0, 300, 200, "tools changed"),
     ([sent(ALL[:3], 0), sent(ALL[:5], 500), sent(ALL[:7], 0)], False, 0, 700, 200, "restart or unload"),
     ([sent(ALL[:3], 0), sent(ALL[:5], 500), sent(ALL[:7], 300)], False, 300, 400, 200, "slot was taken"),
     ([sent(ALL[:6]), sent(SHORTER, change="compaction")], False, 400, 300, 200, "compaction"),
@@ -92,10 +92,11 @@ def sent(messages: tuple[Message, ...], told: int | None = None, change: str = "
 def test_what_was_sent_before_is_reused_as_far_as_it_is_the_same_and_else_the_cause_is_named(
     requests: list[tuple[Any, ...]], is_slow: bool, reused: int, reread: int, new: int, miss: str
 ) -> None:
-    ledger, found = PromptCacheTracker(lambda _: 100), PromptCacheUsage(0, 0, 0, is_told=False, miss="")
-    for request, told, revision, change in requests:
-        total = ledger.begin(request, 200, revision, change).total
-        found = ledger.settle(total, told, scaled=lambda size: size, is_slow=lambda _: is_slow)
+    budget = Budget(lambda text: 192 if text.startswith("tool") else 96)  # 200 for the tool and 100 for a message
+    ledger, found = PromptCacheTracker(budget), PromptCacheUsage(0, 0, 0, is_told=False, miss="")
+    for request, told, change in requests:
+        total = ledger.begin(request, change).total
+        found = ledger.settle(total, told, lambda _: is_slow)
     assert (found.reused, found.reread, found.new, found.miss) == (reused, reread, new, miss)
 
 
