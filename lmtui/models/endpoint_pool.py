@@ -26,6 +26,7 @@ from lmtui.models.discovery import USUAL_PORTS, look_at, model_of
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy, unreachable, with_retries
+from lmtui.models.servers.server_client import background_task
 
 _MOST_ASSIGNED = 4096
 _PROBE_EVERY_S, _PROBE_AGAIN_S = 30.0, 2.0
@@ -258,17 +259,12 @@ class ServerPool:
 
     async def _next(self, member: PoolMember, pieces: AsyncGenerator[StreamChunk, None]) -> StreamChunk | None:
         """Return the next chunk, None at the end; fail if a silent server no longer accepts connections."""
-        step = asyncio.ensure_future(anext(pieces, None))
         missed = 0
-        try:
+        async with background_task(anext(pieces, None)) as step:
             while not (await asyncio.wait({step}, timeout=self._idle_check_s))[0]:
                 missed = 0 if await is_reachable(member.url) else missed + 1
                 if missed == 2 and not step.done():
                     raise unreachable(member.url, "it no longer accepts connections")
-        finally:
-            if not step.done():
-                step.cancel()
-                await asyncio.wait({step})
         return step.result()
 
     def _choose(

@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 from urllib.request import getproxies
 
 from lmtui.core.errors import Fault, ProviderError
@@ -32,6 +32,7 @@ from lmtui.models.endpoint import LOCAL_KEY, is_local
 from lmtui.models.provider_errors import RetryPolicy, not_a_server, status_error, unreachable, with_retries
 from lmtui.models.request_encoding import OPTIONAL_FIELDS, RequestWriter
 from lmtui.models.servers.llama_cpp import SlotFiles
+from lmtui.models.servers.server_client import background_task
 from lmtui.models.stream_accumulator import SseDecoder, StreamAccumulator
 
 if TYPE_CHECKING:
@@ -130,48 +131,6 @@ class Slots:
     def _order(self, waiter: _Waiter) -> tuple[int, bool]:
         is_hot = waiter.owner == self._last_owner and self._in_a_row < _MOST_IN_A_ROW
         return (waiter.urgency, not is_hot)
-
-
-class Patience:
-    """Measures the silence of one request; keep-alive lines do not end it.
-
-    Args:
-        url: the server's address, for the error.
-        limit_s: the longest silence in seconds; 0: no limit.
-        is_attended: a user is present who can stop the wait.
-    """
-
-    def __init__(self, url: str, limit_s: float, *, is_attended: bool) -> None:
-        self.url, self._limit_s, self._is_attended = url, limit_s, is_attended
-        self._silent_since = self._told_at = time.monotonic()
-
-    def heard(self) -> None:
-        """Restart the count after the server sent something."""
-        self._silent_since = self._told_at = time.monotonic()
-
-    async def until(self, task: asyncio.Future[Any]) -> AsyncGenerator[SilenceChunk, None]:
-        """Wait for a task and cancel it at the end; yield a piece each time the silence reaches the limit.
-
-        Raises:
-            ProviderError: the silence is too long and the session is unattended.
-        """
-        try:
-            while not task.done():
-                left_s = max(0.0, self._told_at + self._limit_s - time.monotonic()) if self._limit_s > 0 else None
-                if (await asyncio.wait({task}, timeout=left_s))[0]:
-                    break
-                self._told_at = time.monotonic()
-                if not self._is_attended:
-                    raise ProviderError(
-                        Fault.TIMEOUT,
-                        f"{self.url} has not answered for {self._limit_s:g} s",
-                        "Check the server. If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit).",
-                    )
-                yield SilenceChunk(self._told_at - self._silent_since)
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
 
 
 _MANY_SLOTS = 8
@@ -327,37 +286,62 @@ class OpenAICompatible:
         form = ToolCallFormat.SCHEMA if request.hold else request.call_form
         tools = (*request.tools, *request.hidden)
         assembler = StreamAccumulator(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, tools, form)
-        decoder = SseDecoder()
-        patience = Patience(self.url, self._stall_timeout_s, is_attended=request.is_attended)
+        async with contextlib.aclosing(self._events(body, request, assembler)) as events:
+            async for event in events:
+                for piece in [event] if isinstance(event, SilenceChunk) else assembler.feed(event):
+                    yield piece
+        pieces, completion = assembler.finish()
+        for piece in (*pieces, completion):
+            yield piece
+
+    async def _events(
+        self, body: bytes, request: ModelRequest, assembler: StreamAccumulator
+    ) -> AsyncGenerator[str | SilenceChunk, None]:
+        """Yield the data of each event, and before the answer begins a piece each time that the silence reaches the limit.
+
+        Keep-alive lines do not end that silence.
+
+        Raises:
+            ProviderError: it is too long in the middle of an answer, or where nobody is there who can stop the wait.
+        """
+        decoder, limit_s = SseDecoder(), self._stall_timeout_s
+        heard_s = told_s = time.monotonic()
         async with contextlib.aclosing(self._chunks(body, request.model, "/chat/completions")) as chunks:
             while not assembler.is_over:
-                reading = asyncio.ensure_future(self._next(chunks, assembler))
-                if not assembler.has_output:
-                    async with contextlib.aclosing(patience.until(reading)) as silences:
-                        async for silence in silences:
-                            yield silence
-                if (chunk := await reading) is None:
+                async with background_task(anext(chunks, None)) as reading:
+                    left_s = max(0.0, told_s + limit_s - time.monotonic()) if limit_s > 0 else None
+                    while not (await asyncio.wait({reading}, timeout=left_s))[0]:
+                        if assembler.has_output or not request.is_attended:
+                            hint = "If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit)."
+                            told = f"{self.url} has not answered for {limit_s:g} s"
+                            raise ProviderError(Fault.TIMEOUT, told, f"Check the server. {hint}")
+                        told_s, left_s = time.monotonic(), limit_s
+                        yield SilenceChunk(told_s - heard_s)
+                if (chunk := reading.result()) is None:
                     break
-                for data in decoder.feed(chunk):
-                    patience.heard()
-                    for piece in assembler.feed(data):
-                        yield piece
-        for data in decoder.finish():
-            for piece in assembler.feed(data):
-                yield piece
-        pieces, completion = assembler.finish()
-        for piece in pieces:
-            yield piece
-        yield completion
+                events = decoder.feed(chunk)
+                for event in events:
+                    yield event
+                if events or assembler.has_output:
+                    heard_s = told_s = time.monotonic()
+        for event in decoder.finish():
+            yield event
 
     async def _chunks(self, body: bytes, model: str, path: str) -> AsyncGenerator[bytes, None]:
         """Send a request and yield the bytes of what answers."""
+        import httpx2  # noqa: PLC0415
+
         response = await self._open(body, model, path)
         try:
             if "html" in (kind := response.headers.get("content-type", "")):
                 raise not_a_server(self.url, kind, "a web page")
             async for chunk in response.aiter_bytes():
                 yield chunk
+        except httpx2.HTTPError as error:
+            told = f"the connection to {self.url} broke in the middle of an answer"
+            raise ProviderError(
+                Fault.CUT, told, "The server may have stopped or run out of memory; look at its log."
+            ) from error
         finally:
             await response.aclose()
 
@@ -388,26 +372,6 @@ class OpenAICompatible:
                 Fault.REJECTED, f"no request could be sent to {self.url}: {self._without_key(str(error))}"
             ) from error
         return stream.response
-
-    async def _next(self, chunks: AsyncGenerator[bytes, None], assembler: StreamAccumulator) -> bytes | None:
-        import httpx2  # noqa: PLC0415
-
-        limit_s = self._stall_timeout_s if assembler.has_output and self._stall_timeout_s > 0 else None
-        try:
-            async with asyncio.timeout(limit_s):
-                return await anext(chunks, None)
-        except TimeoutError as error:
-            raise ProviderError(
-                Fault.TIMEOUT,
-                f"{self.url} has said nothing for {self._stall_timeout_s:.0f} s in the middle of an answer",
-                "Look at the server; LLM_TIMEOUT sets this limit.",
-            ) from error
-        except httpx2.HTTPError as error:
-            raise ProviderError(
-                Fault.CUT,
-                f"the connection to {self.url} broke in the middle of an answer",
-                "The server may have stopped or run out of memory; look at its log.",
-            ) from error
 
     def _without_key(self, text: str) -> str:
         """Return a text of the server's or the SDK's that shows no key."""

@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import (
@@ -29,7 +29,6 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.models.parsing.answer import AnswerParser
-from lmtui.models.parsing.answer_builder import Called
 from lmtui.models.parsing.call_shapes import (
     ARGUMENT_KEYS,
     NAME_KEYS,
@@ -103,7 +102,6 @@ def mended(name: str, arguments: str, tools: ToolNames, *, is_cut: bool = False)
     return name, json.dumps(found.arguments, ensure_ascii=False) if isinstance(found, ParsedCall) else arguments
 
 
-_DECODER = json.JSONDecoder()
 _MOST = 10**12  # no server counts more tokens or milliseconds
 
 
@@ -226,9 +224,7 @@ class StreamAccumulator:
             self._is_done = True
             return []
         try:
-            chunk, end = _DECODER.raw_decode(data)
-            if end != len(data):
-                chunk = json.loads(data)
+            chunk = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise ProviderError(
                 Fault.GARBAGE,
@@ -253,15 +249,15 @@ class StreamAccumulator:
                 "the server's answer broke off in the middle",
                 "The server may have stopped or run out of memory; look at its log.",
             )
-        is_cut = self._finish in (*_CUT_SHORT, None)  # without a reason, what is open may have been cut
+        reason = _REASONS.get(self._finish or "")
+        is_cut = self._finish is None or reason is FinishReason.LENGTH  # without a reason, what is open may have been cut
         pieces, answer = self._parser.finish(is_cut=is_cut)
         calls = self._sent_calls(is_cut=is_cut) or tuple(map(self._as_call, answer.calls))
         ended = self._now()
         first = ended if self._first is None else self._first
-        reason = _finish_reason(self._finish or "stop", has_calls=bool(calls))
         return pieces, Completion(
             Message(Role.ASSISTANT, answer.text, answer.thinking, calls),
-            reason,
+            reason or (FinishReason.TOOL_CALLS if calls else FinishReason.STOP),
             self._usage,
             first - self._started,
             ended - first,
@@ -273,8 +269,8 @@ class StreamAccumulator:
             quoted=None if calls or answer.quoted is None else self._as_call(answer.quoted),
         )
 
-    def _as_call(self, found: Called) -> ToolCall:
-        return ToolCall(self._new_id(), found.name, found.arguments, found.form)
+    def _as_call(self, found: ToolCall) -> ToolCall:
+        return replace(found, id=self._new_id())
 
     def _sent_calls(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
         """Return the server's own calls, each once; what has no name calls nothing."""
@@ -317,10 +313,6 @@ class StreamAccumulator:
 
     def _take_delta(self, delta: dict[str, object]) -> list[StreamChunk]:
         content = delta.get("content")
-        if len(delta) == 1 and content and isinstance(content, str):
-            if self._first is None:
-                self._first = self._now()
-            return self._parser.feed(self._joined(content))
         pieces: list[StreamChunk] = []
         thoughts = _parts(delta.get("reasoning_content") or delta.get("reasoning"), is_thinking=True)
         for text, is_thinking in (*thoughts, *_parts(content), *_parts(delta.get("refusal"))):
@@ -393,15 +385,8 @@ def _parts(content: object, levels: int = 4, *, is_thinking: bool = False) -> li
     return _parts(inner, levels, is_thinking=is_thinking)
 
 
-_CUT_SHORT = ("length", "max_tokens")
-
-
-def _finish_reason(text: str, *, has_calls: bool) -> FinishReason:
-    if text in _CUT_SHORT:
-        return FinishReason.LENGTH
-    if text == "content_filter":
-        return FinishReason.CONTENT_FILTER
-    return FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
+_REASONS = dict.fromkeys(("length", "max_tokens"), FinishReason.LENGTH)
+_REASONS["content_filter"] = FinishReason.CONTENT_FILTER
 
 
 def _usage(usage: dict[str, object]) -> Usage:

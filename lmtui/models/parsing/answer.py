@@ -11,8 +11,8 @@ from itertools import islice
 from pydantic_core import from_json
 
 from lmtui.core.lenient_json import fit_text
-from lmtui.core.messages import StreamChunk, ToolCallChunk, ToolCallFormat, ToolSpec
-from lmtui.models.parsing.answer_builder import AnswerBuilder, Called, RepetitionGuard, has_stray_end, identity
+from lmtui.core.messages import StreamChunk, ToolCall, ToolCallChunk, ToolCallFormat, ToolSpec
+from lmtui.models.parsing.answer_builder import AnswerBuilder, RepetitionGuard, has_stray_end, identity
 from lmtui.models.parsing.call_block import ParsedEntry
 from lmtui.models.parsing.call_items import CUT
 from lmtui.models.parsing.call_shapes import (
@@ -141,11 +141,11 @@ class ParsedAnswer:
 
     text: str
     thinking: str
-    calls: tuple[Called, ...]
+    calls: tuple[ToolCall, ...]
     problem: str = ""
     stopped: str = ""
     is_unknown_tool: bool = False
-    quoted: Called | None = None
+    quoted: ToolCall | None = None
 
 
 class AnswerParser:
@@ -181,12 +181,6 @@ class AnswerParser:
 
     def feed(self, text: str) -> list[StreamChunk]:
         """Take some more of the answer's text."""
-        if self._guard.passes(text):
-            if self._schema is not None or self._stopped or self._scanner.stopped:
-                self._scan(text)
-            else:
-                self._scanner.feed(text)
-            return self._pieces()
         for part in self._guard.parts(text):
             if self.is_over:
                 break
@@ -237,8 +231,6 @@ class AnswerParser:
         return pieces, answer
 
     def _scan(self, text: str) -> None:
-        if self.is_over:
-            return
         if self._schema is None:
             self._scanner.feed(text)
             return
@@ -269,7 +261,7 @@ class AnswerParser:
                 return [("tag", RejectedCall("it is in a form that cannot be read", spec))]
         return [("tag", RejectedCall("it names no known tool"))] if "<arg_value>" in said and self.names.specs else []
 
-    def _quoted(self, found: list[tuple[str, ParsedCall | RejectedCall]]) -> Called | None:
+    def _quoted(self, found: list[tuple[str, ParsedCall | RejectedCall]]) -> ToolCall | None:
         if found or self._out.is_native:
             return None
         calls = _once([("quoted", each) for each in self._out.quoted], "")
@@ -294,7 +286,7 @@ class AnswerParser:
         found = [(entry.form, each) for entry, each in inner.found() if isinstance(each, ParsedCall)]
         return [each for each in found if not is_closed or each[0] not in ("json", "fence", "python")]
 
-    def _problem(self, found: list[tuple[str, ParsedCall | RejectedCall]], calls: tuple[Called, ...], text: str) -> str:
+    def _problem(self, found: list[tuple[str, ParsedCall | RejectedCall]], calls: tuple[ToolCall, ...], text: str) -> str:
         """Return why nothing was run and how to call instead.
 
         The only names in it are tools and their own arguments.
@@ -313,11 +305,11 @@ class AnswerParser:
         return ""
 
 
-def _once(found: list[tuple[str, ParsedCall | RejectedCall]], text: str) -> tuple[Called, ...]:
-    """Return each call once, in their order; none whose values may go on behind it."""
-    calls: dict[tuple[str, str], Called] = {}
+def _once(found: list[tuple[str, ParsedCall | RejectedCall]], text: str) -> tuple[ToolCall, ...]:
+    """Return each call once and without an id, in their order; none whose values may go on behind it."""
+    calls: dict[tuple[str, str], ToolCall] = {}
     for form, each in found:
         if isinstance(each, ParsedCall) and not (form == "xml" and has_stray_end(text)):
-            called = Called(each.spec.name, json.dumps(each.arguments, ensure_ascii=False), form)
+            called = ToolCall("", each.spec.name, json.dumps(each.arguments, ensure_ascii=False), form)
             calls.setdefault(identity(each), called)
     return tuple(calls.values())

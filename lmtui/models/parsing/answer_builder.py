@@ -159,6 +159,7 @@ GOES_ON = re.compile(rf"[\"'”’)*_`]*\s*(?:(?!(?i:{_NEW_SENTENCE})\b)[a-z]+[a
 # What lets the reader choose among several calls before it.
 CHOOSES = _pattern(r"\bwhich (?:one )?(?:(?:do |would |should )?(?:you|I|we)\b|of (?:them|these|the)\b)")
 OR = _pattern(r"\W*(?:or|either|alternatively|otherwise|or else|versus|vs)\b\W*\Z")
+# What only joins two calls: nothing, “and”, the next number of a list.
 JOINS = _pattern(
     r"\W*(?:(?:and|then|also|next|and then|plus|followed by|afterwards?)\W*)?\Z",
     r"\W*?\n[ \t]*(?:\d{1,3}[.)]|[-*+•]|\(?[a-z]\))\s[^\n]{0,80}\Z|\s*(?:\d{1,3}[.)]|[-*+•])\s*\Z",
@@ -232,22 +233,7 @@ def is_disowned(behind: str, *, is_own: bool) -> bool:
     if any(each.search(behind) for each in (ASKS_LEAVE, DISOWNS)):
         return True
     line = behind.partition("\n")[0]
-    return goes_on(behind) and not (is_own and not UNREAL.search(line) and not TELLS.search(line))
-
-
-def goes_on(behind: str) -> bool:
-    """Tell whether a text continues with the sentence before it."""
-    return GOES_ON.match(behind.lstrip()) is not None
-
-
-def is_joint(between: str) -> bool:
-    """Tell whether the text between two calls only joins them: nothing, “and”, the next number of a list."""
-    return JOINS.match(between) is not None
-
-
-def claims_result(between: str) -> bool:
-    """Tell whether the text between two calls tells what came of the first, which the model cannot know."""
-    return not is_joint(between) and CLAIMS.match(between.lstrip()) is not None
+    return GOES_ON.match(behind) is not None and not (is_own and not UNREAL.search(line) and not TELLS.search(line))
 
 
 def _is_heredoc(text: str) -> bool:
@@ -331,15 +317,6 @@ class RepetitionGuard:
         self._parts: list[str] = []
         self._tail = ""
 
-    def passes(self, text: str) -> bool:
-        """Take a text that does not reach the next place to look at; tell whether it was taken."""
-        room = self.room - len(text)
-        if room <= 0:
-            return False
-        self.room = room
-        self._parts.append(text)
-        return True
-
     def parts(self, text: str) -> Iterator[str]:
         """Cut a text where the stream is looked at; feed each part before the next is asked for."""
         at = 0
@@ -411,15 +388,6 @@ _IN_DATA = re.compile(r"""(?:^|[{\[,])\s*"[^"\n]{0,80}"\s*:\Z|[\]}]\s*,\Z|\[\Z""
 _STRAY_END = re.compile(r"</(?:parameter|arg_value|param)>")
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
-    """One call of the answer: a tool's own name, its arguments as a JSON object, the shape it was found in."""
-
-    name: str
-    arguments: str
-    form: str
-
-
 @dataclass(slots=True)
 class _Part:
     """Text, or a run of calls that nothing has decided yet; `text` is what it was."""
@@ -484,11 +452,7 @@ class AnswerBuilder:
     def say(self, text: str) -> None:
         """Take text of the answer."""
         if not self._held:
-            if self._space or self.ends_with_call or self.skips_space or text[-1:].isspace():
-                self._out(text)
-            else:
-                self._text.append(text)
-                self.pieces.append(TextChunk(text))
+            self._out(text)
             return
         self._held.append(_Part(text))
         self._remark_size += len(text if self._remark_size else text.lstrip())
@@ -505,7 +469,7 @@ class AnswerBuilder:
         """Take a run of calls and the text that they were."""
         before = self._before()
         is_example = is_quoted(before, is_marked=is_marked)
-        is_example = is_example or (self._was_quoted and (is_joint(before) or goes_on(before)))
+        is_example = is_example or (self._was_quoted and bool(JOINS.match(before) or GOES_ON.match(before.lstrip())))
         if not is_marked and not is_example:
             is_example = any(each.search(before[-200:].rstrip().rpartition("\n\n")[2]) for each in (_EXAMPLE, _IN_DATA))
         self._was_quoted = is_example
@@ -610,10 +574,11 @@ class AnswerBuilder:
             follower = self._held[after] if after < len(self._held) else None
             if follower is not None and OR.match(behind):
                 part.is_quoted = follower.is_quoted = True
-            elif not has_stray_end(behind) and (follower is None or not is_joint(behind)):
+            elif not has_stray_end(behind) and (follower is None or not JOINS.match(behind)):
                 was_disowned = not part.is_quoted and is_disowned(behind, is_own=part.is_own)
                 part.is_quoted = part.is_quoted or was_disowned
-            self._is_invented = self._is_invented or (not part.is_quoted and claims_result(behind))
+            if not part.is_quoted and not JOINS.match(behind) and CLAIMS.match(behind.lstrip()):
+                self._is_invented = True
 
     def _between(self, place: int, after: int) -> str:
         """Return the text behind a held run of calls, as much as is looked at however it came."""

@@ -32,6 +32,7 @@ _CALL_ID_MAY_COME = re.compile(r"\[(?:C(?:A(?:L(?:L(?:_(?:I(?:D(?:\]\s*[\w\-]{0,
 _NUMBER_MAY_COME = re.compile(r":\d{0,4}\Z")
 _TICKS = re.compile(r"`+")
 _WINDOW = 8192
+_UNKNOWN = ToolSpec("", "", {})
 _MAX_STRAYS = 4
 
 
@@ -67,7 +68,7 @@ class CallBlockParser:
         is_marked: marks say that these are calls; else it is for the reader to judge.
         is_done: what is at the place where `feed` stopped belongs to it no more.
         thinks: thinking begins there, inside the zone.
-        rejected: what an item took that is not a call (`has_rejected`); it is to be read again as text.
+        rejected: what an item took that is not a call, None where all are; it is to be read again as text.
         fence: the fence around the calls.
         returned: what an item took to look ahead and does not need.
         item: the call that is being written.
@@ -78,14 +79,12 @@ class CallBlockParser:
         self.is_marked = is_marked
         self.is_done = False
         self.thinks = False
-        self.rejected = ""
-        self.has_rejected = False
+        self.rejected: str | None = None
         self.fence = Fence()
         self.returned = ""
         self.item: Item | None = None
         self._tools = tools
         self._hint: ToolSpec | None = None
-        self._is_unknown = False
         self._form = form
         self._raw: list[str] = []
         self._strays = 0
@@ -97,8 +96,7 @@ class CallBlockParser:
 
     def expect(self, spec: ToolSpec | None) -> None:
         """Take the next object as the arguments of a tool; None: of one that there is not."""
-        self._hint = spec
-        self._is_unknown = spec is None
+        self._hint = spec or _UNKNOWN
 
     def feed(self, text: str, at: int, *, is_final: bool = False, is_cut: bool = False) -> int:
         """Take text from a place on; return where it stopped: at the end if more is needed, behind a call, or when done."""
@@ -140,12 +138,11 @@ class CallBlockParser:
         self.item = None
         raw, self.returned = item.raw, item.left
         found = [] if item.is_hopeless else item.found(is_cut=is_cut)
-        if self._is_unknown and found:
+        if self._hint is _UNKNOWN and found:
             found = [RejectedCall(NO_SUCH_TOOL)]
-        self._hint, self._is_unknown = None, False
+        self._hint = None
         if not found:
-            self.rejected, self.has_rejected = raw, True
-            self.is_done = True
+            self.rejected, self.is_done = raw, True
             return
         self._raw.append(raw)
         form = "fence" if self.fence.was_opened and item.form == "json" else self._form or item.form
@@ -181,8 +178,7 @@ class CallBlockParser:
         return at
 
     def _json(self) -> JsonItem:
-        hint = ToolSpec("", "", {}) if self._is_unknown else self._hint
-        return JsonItem(self._tools, hint=hint, is_marked=self.is_marked or self._is_unknown)
+        return JsonItem(self._tools, hint=self._hint, is_marked=self.is_marked or self._hint is _UNKNOWN)
 
     def _take_mark(self, kind: TagKind, at: int, end: int) -> int:
         match kind:

@@ -8,6 +8,7 @@ before the string continues.  Nothing else is: a string behind a string, two val
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable
@@ -26,14 +27,10 @@ class ToolNames:
     def __init__(self, specs: Iterable[ToolSpec]) -> None:
         specs = tuple(specs)
         self.specs = tuple(spec for spec in specs if not spec.is_hidden)
-        self._found: dict[str, ToolSpec] = {}
         self._hidden = {_plain(name): each for each in specs if each.is_hidden for name in (*each.aliases, each.name)}
-        for spec in self.specs:
-            self._found.setdefault(_plain(spec.name), spec)
-        for spec in self.specs:
-            for alias in spec.aliases:
-                self._found.setdefault(_plain(alias), spec)
-        self._found |= {spec.name: spec for spec in self.specs}
+        first = self.specs[::-1]  # of two of one name the first is found
+        self._found = {_plain(alias): spec for spec in first for alias in spec.aliases}
+        self._found |= {_plain(spec.name): spec for spec in first} | {spec.name: spec for spec in first}
 
     def find(self, name: object) -> ToolSpec | None:
         """Return the tool that a name means, None where there is none."""
@@ -300,13 +297,11 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
-_DECIMAL = re.compile(r"-?\d{1,17}(?:\.\d{1,17})?")
+_JSON_TYPES = {"integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,), "object": (dict,)}
 _PATHS = frozenset(("path", "file", "cwd"))
 _PLACEHOLDER = re.compile(r"<[^<>\n]{1,80}>|\{\{[^{}\n]{1,80}\}\}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\\t\r\b\f\n]")
 _BACKSLASHED = str.maketrans({"\t": r"\t", "\r": r"\r", "\b": r"\b", "\f": r"\f", "\n": r"\n"})
-_WORDS = {"true": True, "false": False}
 
 
 NO_SUCH_TOOL = "no such tool"
@@ -314,27 +309,11 @@ NO_SUCH_TOOL = "no such tool"
 
 def _typed(value: object, kind: str) -> object:
     """Return a value in the type that a schema asks for, where it has one reading in it; else as it is."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    match kind:
-        case "integer":
-            return int(text) if _WHOLE.fullmatch(text) else value
-        case "number":
-            return json.loads(text) if _DECIMAL.fullmatch(text) and _WHOLE.match(text) else value
-        case "boolean":
-            return _WORDS.get(text.lower(), value)
-        case "array" | "object":
-            return _structure(text, value, list if kind == "array" else dict)
+    if isinstance(value, str) and kind in _JSON_TYPES:
+        with contextlib.suppress(UnreadableLiteral):
+            found = read_json(value.lower() if kind == "boolean" else value)
+            return found if type(found) in _JSON_TYPES[kind] else value
     return value
-
-
-def _structure(text: str, value: str, kind: type) -> object:
-    try:
-        found = read_json(text)
-    except UnreadableLiteral:
-        return value
-    return found if isinstance(found, kind) else value
 
 
 NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "toolName", "action", "recipient_name")

@@ -154,20 +154,6 @@ class Scanner:
 
     def feed(self, text: str) -> None:
         """Take more text."""
-        if self._tape.is_read:
-            if self.state is State.TEXT:
-                if not self._is_line_start and (_TICKS if self._ticks else _MARKS).search(text) is None:
-                    if not text.isspace():
-                        self._tail = text
-                    self._out.say(text)
-                    return
-            elif self.state is State.CODE:
-                if not self._is_line_start and "\n" not in text:
-                    self._out.say(text)
-                    return
-            elif self.state is State.THINK and _THINK_MARKS[self._is_harmony].search(text) is None:
-                self._out.think(text)
-                return
         self._tape.put(text)
         self._run(is_final=False, is_cut=False)
 
@@ -489,20 +475,20 @@ class Scanner:
         """Give out what a run of calls was, and go on behind it."""
         self._zone, self.state = None, State.TEXT
         raw = zone.raw
-        is_code = zone.fence.is_spoilt or bool(zone.fence.ticks and zone.has_rejected)
+        is_code = zone.fence.is_spoilt or bool(zone.fence.ticks and zone.rejected is not None)
         if is_code:
             self._out.say(raw)
             self.state, self._fence = State.CODE, zone.fence.ticks
         elif zone.entries:
             self._call_count += sum(len(entry.found) for entry in zone.entries)
             self._out.call(zone.entries, raw, is_marked=zone.is_marked)
-        elif raw and not (self._tape.is_read and not zone.has_rejected and _NOTHING_IN[bool(self._call_count)].fullmatch(raw)):
+        elif raw and not (self._tape.is_read and zone.rejected is None and _NOTHING_IN[bool(self._call_count)].fullmatch(raw)):
             self._out.say(raw)
         blank = raw[len(raw.rstrip()) :]
         self._tail = raw if raw.strip() else self._tail
         self._is_line_start = "\n" in blank or (self._is_line_start and not raw.strip())
         if zone.rejected:
             self._tape.rewind(zone.rejected)
-        if zone.has_rejected or not raw:
+        if zone.rejected is not None or not raw:
             self._is_line_start = is_code and self._is_line_start
-            self._say(self._tape.at + 0 if is_code else self._tape.at + 1)
+            self._say(self._tape.at + (not is_code))

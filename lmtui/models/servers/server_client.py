@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -189,6 +189,17 @@ UNLOAD_LIMIT_S = 60.0
 TICK_S = 0.5
 
 
+@contextlib.asynccontextmanager
+async def background_task(work: Awaitable[T]) -> AsyncIterator[asyncio.Future[T]]:
+    """Run something next to what is done inside; at the end it is given up."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
 async def passing(task: asyncio.Task[Any], text: str, tick_s: float) -> AsyncGenerator[LoadProgress, None]:
     """Tell the time until a task is done; closed before that, it gives the task up."""
     clock = asyncio.get_running_loop().time
@@ -198,9 +209,8 @@ async def passing(task: asyncio.Task[Any], text: str, tick_s: float) -> AsyncGen
             yield LoadProgress(f"{text}, {clock() - started:.0f} s")
             _ = await asyncio.wait([task], timeout=tick_s)
     finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        task.cancel()
+        await asyncio.wait({task})
 
 
 def loaded(window_tokens: int, asked_tokens: int = 0, name: str = "") -> LoadProgress:
