@@ -17,7 +17,7 @@ from lmtui.core import events
 from lmtui.core.agent_events import Wait
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
-from lmtui.core.messages import Priority, Role, ToolCall, ToolCallFormat, ToolSet, ToolSpec
+from lmtui.core.messages import ModelRequest, Priority, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSet, ToolSpec
 from lmtui.core.model_events import CallFormChanged, Reminder, ToolSetChanged, VisionChanged
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Decision, Effect, FileEffect, Mode, Rule, traits_of
@@ -509,6 +509,21 @@ class Agent:
         forbidding = [rule for rule in self.state.rules if rule.effect is Effect.DENY and rule.pattern in _EVERYTHING]
         left_out = {spec.name for spec in specs if any(_forbids(rule, spec.name) for rule in forbidding)}
         return tuple(spec for spec in specs if spec.name not in left_out) if left_out else specs
+
+    def request(self, settings: ModelSettings, hold: ToolChoice = ToolChoice.AUTO) -> ModelRequest:
+        """Return the next request, in the form in which the model calls tools."""
+        form = self.model.known.calling.form
+        return self.conversation.request(
+            self.specs(),
+            settings,
+            call_form=form,
+            hold=hold,
+            sees=self.state.model.sees is not False,
+            urgency=self.priority,
+            shows_example=form is not ToolCallFormat.NATIVE,
+            is_attended=self.services.approvals.is_attended,
+            hidden=tuple(spec for spec in self.services.toolbox.specs(ToolSet.HIDDEN) if spec.is_hidden),
+        )
 
     @property
     def supports_vision(self) -> bool:

@@ -25,9 +25,7 @@ from lmtui.core.messages import (
     ThinkingChunk,
     ToolCall,
     ToolCallChunk,
-    ToolCallFormat,
     ToolChoice,
-    ToolSet,
 )
 from lmtui.core.model_events import CallFormChanged
 from lmtui.core.permissions.rules import Access
@@ -131,7 +129,7 @@ async def request_completion(agent: Agent) -> Completion:
     for each in agent.services.points.before_request:
         each(agent)
     tell_state(agent)
-    request, partial = _request(agent), _Partial()
+    request, partial = agent.request(agent.state.model.settings, agent.model.known.calling.take_hold()), _Partial()
     try:
         return await _answer_fitting(agent, request, partial)
     except ProviderError as error:
@@ -139,7 +137,7 @@ async def request_completion(agent: Agent) -> Completion:
         if change is None:
             raise
         _use_form(agent, change)
-        return await _answer_fitting(agent, _request(agent), partial)
+        return await _answer_fitting(agent, agent.request(agent.state.model.settings), partial)
     finally:
         partial.keep(agent)
 
@@ -159,26 +157,12 @@ async def _answer_smaller(agent: Agent, overflow: ContextOverflow, hold: ToolCho
         compact_context(agent, overflow)
         tell_state(agent)
         try:
-            return await _answer(agent, replace(_request(agent), hold=hold), partial)
+            return await _answer(agent, agent.request(agent.state.model.settings, hold), partial)
         except ContextOverflow as error:
             if error.window_tokens:
                 raise
             overflow = error
     raise overflow
-
-
-def _request(agent: Agent) -> ModelRequest:
-    calling = agent.model.known.calling
-    request = agent.conversation.request(agent.specs(), agent.state.model.settings, calling.form, calling.take_hold())
-    is_shown = request.call_form is not ToolCallFormat.NATIVE
-    return replace(
-        request,
-        sees=agent.state.model.sees is not False,
-        urgency=agent.priority,
-        shows_example=is_shown,
-        is_attended=agent.services.approvals.is_attended,
-        hidden=tuple(spec for spec in agent.services.toolbox.specs(ToolSet.HIDDEN) if spec.is_hidden),
-    )
 
 
 async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Completion:

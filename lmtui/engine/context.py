@@ -7,8 +7,9 @@ room is made, what was said stays here whole and only what is sent becomes small
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lmtui.core import events
 from lmtui.core.messages import (
@@ -18,8 +19,6 @@ from lmtui.core.messages import (
     Message,
     ModelRequest,
     Role,
-    ToolCallFormat,
-    ToolChoice,
     ToolSet,
     ToolSpec,
 )
@@ -370,27 +369,10 @@ class Conversation:
     def _write_prompt(self) -> None:
         self.entries.held[0] = Entry(self.prompt.write())
 
-    def request(
-        self,
-        tools: tuple[ToolSpec, ...],
-        settings: ModelSettings,
-        form: ToolCallFormat = ToolCallFormat.NATIVE,
-        hold: ToolChoice = ToolChoice.AUTO,
-    ) -> ModelRequest:
-        """Return the next request."""
+    def request(self, tools: tuple[ToolSpec, ...], settings: ModelSettings, **more: Any) -> ModelRequest:
+        """Return the next request; `more` are its other fields."""
         self._settle()
-        return ModelRequest(
-            self.messages,
-            tools,
-            settings.model,
-            temperature=settings.temperature,
-            seed=settings.seed,
-            max_tokens=settings.max_tokens,
-            call_form=form,
-            hold=hold,
-            top_p=settings.top_p,
-            repeat_penalty=settings.repeat_penalty,
-        )
+        return ModelRequest(self.messages, tools, **asdict(settings), **more)
 
     def _add(self, entry: Entry) -> None:
         self.entries.add(entry)

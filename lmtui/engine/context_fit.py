@@ -13,7 +13,7 @@ from functools import partial
 
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import ROOT, Level
-from lmtui.core.messages import Message, ModelRequest, Role, ToolCallFormat, ToolSet
+from lmtui.core.messages import Message, ModelRequest, Role, ToolSet
 from lmtui.core.model_events import Compacted, Compacting, ToolSetChanged
 from lmtui.core.plan import Plan
 from lmtui.core.roles import ModelRole, RoleModel
@@ -287,7 +287,8 @@ async def in_own_words(
     request = _request(agent, limit_chars, focus)
     if not await has_model(agent, ModelRole.SUMMARISER):
         request = replace(request, model=agent.state.model.settings.model)
-    left_tokens = _left_tokens(agent, request, room)
+    budget = agent.model.window.budget
+    left_tokens = room.window - budget.estimate(budget.raw(request.messages, request.tools))
     words_tokens = int(limit_chars / _CHARS_PER_TOKEN)
     if not (is_asked or _pays(agent, event, limit_chars)) or left_tokens <= words_tokens:
         return event
@@ -322,11 +323,6 @@ def _pays(agent: Agent, event: Compacted, limit_chars: int) -> bool:
     return book.asks_for_summaries and is_cut and is_seldom and is_quick
 
 
-def _left_tokens(agent: Agent, request: ModelRequest, room: RoomNeeded) -> int:
-    budget = agent.model.window.budget
-    return int(room.window - budget.estimate(budget.raw(request.messages, request.tools)))
-
-
 def _may_think(agent: Agent, request: ModelRequest) -> bool:
     """Tell whether the model thinks before it answers."""
     if request.model != agent.state.model.settings.model:
@@ -341,16 +337,8 @@ def _request(agent: Agent, limit_chars: int, focus: str) -> ModelRequest:
     settings = for_role(agent.model.roles, ModelRole.SUMMARISER, agent.state.model.settings)
     what = f" What matters most: {sanitize(focus)}" if focus.strip() else ""
     ask = Message(Role.USER, _ASK.format(words=max(40, limit_chars // _CHARS_PER_WORD), focus=what))
-    request = agent.conversation.request(agent.specs(), settings, agent.model.known.calling.form)
-    is_shown = request.call_form is not ToolCallFormat.NATIVE
-    return replace(
-        request,
-        messages=(*request.messages, ask),
-        sees=agent.state.model.sees is not False,
-        urgency=agent.priority,
-        shows_example=is_shown,
-        is_attended=agent.services.approvals.is_attended,
-    )
+    request = agent.request(settings)
+    return replace(request, messages=(*request.messages, ask))
 
 
 async def _words(agent: Agent, request: ModelRequest) -> str:
@@ -479,12 +467,7 @@ def measure(agent: Agent) -> tuple[int, RoomNeeded]:
 
 def plan_room(agent: Agent, tokens: int, room: RoomNeeded, why: str) -> Compacted | None:
     """Return how the next request can be made smaller, None where it cannot."""
-    budget = agent.model.window.budget
-
-    def size(message: Message) -> int:
-        return budget.scaled(budget.size(message))
-
-    return compact(agent.conversation, agent.state.plan, size, tokens, room=room, why=why)
+    return compact(agent.conversation, agent.state.plan, partial(_size, agent), tokens, room=room, why=why)
 
 
 def _room_for(agent: Agent, tokens: int, room: RoomNeeded, why: str) -> Compacted:
@@ -497,7 +480,11 @@ def _room_for(agent: Agent, tokens: int, room: RoomNeeded, why: str) -> Compacte
     event = None if book.little > 1 else plan_room(agent, tokens, room, why)
     if event is None:
         book.little = 0
-        raise WindowFull(_full(tokens, room), _WAY_OUT)
+        raise WindowFull(
+            f"the model's window of {room.window:,} tokens is full: the next request has about {tokens:,}, of which system "
+            f"prompt, tools and task take {room.fixed:,}, and nothing more can be left out",
+            _WAY_OUT,
+        )
     is_little = tokens - event.tokens_after < room.window * _LITTLE_SHARE
     is_soon = book.steps - book.compacted_at <= 2
     book.little = book.little + 1 if is_little and is_soon else 0
@@ -509,13 +496,6 @@ _WAY_OUT = (
     "Give the model a larger window in its server, take files or results out (/context), unpin what is pinned, "
     "or start a new session with a smaller task."
 )
-
-
-def _full(tokens: int, room: RoomNeeded) -> str:
-    return (
-        f"the model's window of {room.window:,} tokens is full: the next request has about {tokens:,}, of which system prompt, "
-        f"tools and task take {room.fixed:,}, and nothing more can be left out"
-    )
 
 
 _TARGET_SHARE = 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from lmtui.core.errors import ProviderError
 from lmtui.core.events import Event, ModelChanged
@@ -43,18 +43,9 @@ async def role_request(
     if not await has_model(agent, role):
         settings = replace(settings, model=agent.state.model.main.model)
     await ensure_loaded(agent, role, settings.model, priority)
-    return ModelRequest(
-        (Message(Role.SYSTEM, system), Message(Role.USER, text)),
-        (),
-        settings.model,
-        temperature=settings.temperature,
-        seed=settings.seed,
-        max_tokens=agent.model.roles.get(role, RoleModel()).max_completion or most_tokens,
-        top_p=settings.top_p,
-        repeat_penalty=settings.repeat_penalty,
-        urgency=priority,
-        is_attended=False,
-    )
+    settings = replace(settings, max_tokens=agent.model.roles.get(role, RoleModel()).max_completion or most_tokens)
+    messages = (Message(Role.SYSTEM, system), Message(Role.USER, text))
+    return ModelRequest(messages, (), **asdict(settings), urgency=priority, is_attended=False)
 
 
 async def has_model(agent: Agent, role: ModelRole) -> bool:
@@ -88,7 +79,8 @@ async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Pri
                 agent.emit(ModelLoading(agent=agent.id, model=model, text=step.text, ratio=step.ratio))
     except ProviderError as error:
         problem = error
-        agent.notify(_not_loaded(role, model, error))
+        instead = f"If the request fails, load {model} in the server or name another model for the role {role}."
+        agent.notify(f"{error.full_text()} The request is sent anyway, and the server may load it. {instead}")
     if is_begun or problem is not None:
         elapsed_s = round(agent.services.monotonic() - started, 1)
         ended = ModelLoaded(
@@ -111,11 +103,6 @@ def _window_of(agent: Agent, role: ModelRole, model: str) -> int:
     own = agent.model.roles.get(role, RoleModel()).context_length
     main = agent.model.roles.get(ModelRole.CODER, RoleModel()).context_length if model == agent.state.model.main.model else 0
     return own or main or 0
-
-
-def _not_loaded(role: ModelRole, model: str, error: ProviderError) -> str:
-    instead = f"If the request fails, load {model} in the server or name another model for the role {role}."
-    return f"{error.full_text()} The request is sent anyway, and the server may load it. {instead}"
 
 
 async def take_role(agent: Agent) -> None:
@@ -148,7 +135,7 @@ async def take_role(agent: Agent) -> None:
 
 
 def take_up(agent: Agent, served: ServedModel | None, emit: Callable[[Event], None]) -> None:
-    """Take up what the server tells of the model in use (None: nothing), and say what follows from it."""
+    """Take up what the server tells of the model in use (None: nothing), and say what follows from it and is news."""
     change = agent.model.known.learn(agent.services.provider.url, agent.state.model.settings.model, served)
     window_tokens = (served.window_tokens if served else 0) or agent.model.known.profile.window_tokens
     names_default = served is not None and bool(served.name) and not agent.state.model.settings.model
@@ -156,11 +143,6 @@ def take_up(agent: Agent, served: ServedModel | None, emit: Callable[[Event], No
         emit(agent.with_window(window_tokens))
     if change is not None:
         emit(CallFormChanged(agent=agent.id, form=str(change.form), why=change.why, is_by_hand=change.is_by_hand))
-    see_anew(agent, emit)
-
-
-def see_anew(agent: Agent, emit: Callable[[Event], None]) -> None:
-    """Say whether the model in use sees pictures, and who is asked in its place, where that is news."""
     sees, by = _sight(agent), _eyes(agent)
     if (sees, by) != (agent.state.model.sees, agent.state.model.vision_model):
         emit(VisionChanged(agent=agent.id, sees=sees, by=by))
