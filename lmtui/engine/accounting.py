@@ -140,16 +140,10 @@ def _is_cut(agent: Agent, now: Comparison, guess: int, counted: int) -> bool:
         return True
     book.short_counts += 1
     if book.short_counts == (2 if is_sure else 1):
-        agent.notify(_cut_text(agent, guess, counted), Level.ERROR)
+        fix = window_fix(agent.model.known.served.server if agent.model.known.served else "")
+        text = f"The server reads only a part of what it is sent: it counted {counted:,} of about {guess:,} tokens"
+        agent.notify(f"{text}, so the model does not see the beginning. {fix}", Level.ERROR)
     return is_sure
-
-
-def _cut_text(agent: Agent, guess: int, counted: int) -> str:
-    fix = window_fix(agent.model.known.served.server if agent.model.known.served else "")
-    return (
-        f"The server reads only a part of what it is sent: it counted {counted:,} of about {guess:,} tokens, "
-        f"so the model does not see the beginning. {fix}"
-    )
 
 
 def _keep(agent: Agent) -> None:

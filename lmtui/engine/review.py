@@ -41,15 +41,6 @@ def blocking_findings(written: ReviewWritten, gate: Gate) -> list[Finding]:
     return [each for each in written.findings if is_whole or (each.severity is Severity.CRITICAL and gate.blocks(each))]
 
 
-async def _written(agent: Agent, task: str, diff: str) -> ReviewWritten:
-    """Have a reviewer look at a change, and tell what it found."""
-    text = f"The task:\n{task}\n\nThe diff:\n{diff}"
-    request = await role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, most_tokens=_MAX_TOKENS)
-    written = replace(await _ask(agent, request), agent=agent.id)
-    agent.emit(written)
-    return written
-
-
 class RoleRequests:
     """Asks the models of roles outside the conversation of an agent; what it costs is told as an event."""
 
@@ -81,12 +72,13 @@ class RoleRequests:
         return answer if answer is not None else await answer_outside(self._agent, work, request)
 
     async def review(self, task: str, diff: str) -> ReviewWritten:
-        """Have the reviewer look at a change; only the beginning of a long one is shown to it."""
-        return await _written(self._agent, task, _cut(diff))
-
-
-def _cut(diff: str) -> str:
-    return diff if len(diff) <= _MOST_DIFF_CHARS else f"{diff[:_MOST_DIFF_CHARS]}\n{_IS_CUT}"
+        """Have the reviewer look at a change and tell what it found; only the beginning of a long one is shown to it."""
+        agent, cut = self._agent, f"\n{_IS_CUT}" if len(diff) > _MOST_DIFF_CHARS else ""
+        text = f"The task:\n{task}\n\nThe diff:\n{diff[:_MOST_DIFF_CHARS]}{cut}"
+        request = await role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, most_tokens=_MAX_TOKENS)
+        written = replace(await _ask(agent, request), agent=agent.id)
+        agent.emit(written)
+        return written
 
 
 async def _ask(agent: Agent, request: ModelRequest) -> ReviewWritten:

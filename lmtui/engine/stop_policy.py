@@ -18,7 +18,7 @@ from lmtui.core.task_state import files_in, missing, open_words, shown, without_
 from lmtui.core.times import LocalZone
 from lmtui.engine.agent import Agent
 from lmtui.engine.inbox import UserInput
-from lmtui.engine.loop_detection import Loop, OpenWorkTracker
+from lmtui.engine.loop_detection import Loop
 from lmtui.engine.model_roles import restore_model
 from lmtui.engine.syntax import unparsed
 from lmtui.engine.turn_outcome import reason_of
@@ -28,34 +28,12 @@ _FAILED_CHARS, _RECENT = 120, 8
 _ECHO_RUNS, _ECHO_SHARE, _REPEAT_SHARE = 6, 0.6, 0.8  # runs of three words
 
 
-_WAY = "If it cannot be done, say why in a line that begins with BLOCKED:"
+_WAY = "Go on with it, and mark what is done. If it cannot be done, say why in a line that begins with BLOCKED:"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenWork:
-    """What a turn leaves open, in words for a reader, and how much it is.
-
-    `is_weak`: the model takes any way out that it is told.
-    """
-
-    parts: tuple[str, ...] = ()
-    amount: int = 0
-    is_weak: bool = False
-
-    @property
-    def nudge(self) -> str:
-        """Return what the model is told."""
-        way = "Call a tool now." if self.is_weak else "Go on with it, and mark what is done. " + _WAY
-        return f"Not finished yet: {'; '.join(self.parts)}. {way}"
-
-    @property
-    def error(self) -> str:
-        """Return what the user is told where it stays so."""
-        return f"not finished: {'; '.join(self.parts)}"
-
-
-async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> OpenWork:
-    """Return what a turn that would end now leaves open; files are looked for on the disk."""
+async def open_work(agent: Agent, text: str) -> tuple[str, int]:
+    """Return what a turn that would end now leaves open, in words, and how much; files are looked for on the disk."""
+    watch = agent.state.open_work
     todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
     gone = await missing(agent.services.sandbox, watch.claims())
     broken = await unparsed(agent.services.sandbox, watch.written)
@@ -76,7 +54,7 @@ async def open_work(watch: OpenWorkTracker, agent: Agent, text: str = "") -> Ope
         parts.append(f"the last change failed ({_first_sentences(sanitize_line(watch.failed))})")
     amount = len(todos) + len(steps) + left + len(gone) + len(broken)
     amount += bool(watch.failed) + has_echo + bool(unsupported)
-    return OpenWork(tuple(part for part in parts if part), amount, agent.is_weak)
+    return "; ".join(filter(None, parts)), amount
 
 
 def _first_sentences(text: str) -> str:
@@ -180,13 +158,14 @@ async def check_end(agent: Agent, text: str) -> tuple[str, str]:
     is_refused = agent.services.approvals.has_refused(agent.id)
     if is_question or is_refused or agent.state.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
         return "", ""
-    work = await open_work(agent.state.open_work, agent, text)
-    if not work.parts:
+    work, amount = await open_work(agent, text)
+    if not work:
         return "", ""
-    if agent.turn.open_work_told is None or work.amount < agent.turn.open_work_told:
-        agent.turn.open_work_told = work.amount
-        return work.nudge, ""
-    return "", work.error
+    if agent.turn.open_work_told is None or amount < agent.turn.open_work_told:
+        agent.turn.open_work_told = amount
+        way = "Call a tool now." if agent.is_weak else _WAY  # a weak model takes any way out that it is told
+        return f"Not finished yet: {work}. {way}", ""
+    return "", f"not finished: {work}"
 
 
 LAST_STEPS = 3
@@ -224,13 +203,8 @@ def tell_what_is_left(agent: Agent) -> None:
 
 
 def close_turn(agent: Agent, reason: TurnReason) -> None:
-    """End what holds for one turn: its own model, and the report on its budget."""
+    """End the turn's own model, and tell what work under a budget came to: once, until there is more work to tell of."""
     restore_model(agent)
-    write_report(agent, reason)
-
-
-def write_report(agent: Agent, reason: TurnReason) -> None:
-    """Tell what work under a budget came to; once, until there is more work to tell of."""
     spending = agent.services.spending
     ending = _ENDINGS.get(reason) or (_ENDINGS_USED_UP.get(reason) if spending.over() else None)
     if agent.state.depth or not spending.budget or spending.is_reported or ending is None:

@@ -49,11 +49,6 @@ _MAX_PARENT_CHARS = 400
 _WORD = re.compile(r"\w{3,}")
 
 
-def child_prompt(kind: ChildKind) -> str:
-    """Return the fixed first message of a sub-agent; the same bytes for every task."""
-    return Path(__file__).with_name("prompts").joinpath(f"{kind}_child.md").read_text(encoding="utf-8").strip()
-
-
 def brief_text(brief: Brief, parent_objective: str, data: str, before: str) -> str:
     """Return a task as the first words to a sub-agent.
 
@@ -97,11 +92,6 @@ def data_for(hint: str, entries: Sequence[Entry], limit_chars: int = MAX_DATA_CH
         found.append(text)
         left -= len(text) + 2
     return "\n\n".join(found)
-
-
-def before_text(results: Sequence[ChildResult], files: Iterable[tuple[str, str]]) -> str:
-    """Return what a sub-agent is told about the tasks that it depends on, with the text of some of their files."""
-    return "\n\n".join([results_text(results), *(f'<file path="{path}">\n{text}\n</file>' for path, text in files)])
 
 
 def _score(words: set[str], entry: Entry) -> int:
@@ -311,9 +301,10 @@ class Team:
 
 
 def _prompt(parent: Agent, kind: ChildKind, definition: AgentDefinition | None) -> str:
-    """Return the system prompt of a sub-agent."""
+    """Return the system prompt of a sub-agent; it begins with the same bytes for every task."""
+    fixed = Path(__file__).with_name("prompts").joinpath(f"{kind}_child.md").read_text(encoding="utf-8").strip()
     told = instructions_text(definition, guidance_chars(parent.state.model.window_tokens)) if definition else ""
-    return "\n\n".join(part for part in (child_prompt(kind), told, parent.conversation.prompt.newest.instructions) if part)
+    return "\n\n".join(part for part in (fixed, told, parent.conversation.prompt.newest.instructions) if part)
 
 
 _STATUS_OF = {
@@ -419,14 +410,14 @@ class SubAgents:
 
     async def _words(self, brief: Brief, before: Sequence[ChildResult]) -> str:
         talk = self._parent.conversation
-        told = before_text(before, await self._texts(before)) if before else ""
+        told = "\n\n".join([results_text(before), *await self._texts(before)]) if before else ""
         data = await asyncio.to_thread(data_for, brief.data_hint, talk.entries.copy()) if brief.data_hint else ""
         return brief_text(brief, talk.last_task, data, told)
 
-    async def _texts(self, before: Sequence[ChildResult]) -> list[tuple[str, str]]:
-        """Return the text of the first small files that came of tasks, as far as they may be read unasked."""
+    async def _texts(self, before: Sequence[ChildResult]) -> list[str]:
+        """Return the first small files that came of tasks, as far as they may be read unasked."""
         agent = self._parent
-        found: list[tuple[str, str]] = []
+        found: list[str] = []
         for path in dict.fromkeys(path for result in before for path in result.report.artifacts):
             if len(found) == MAX_INLINED_FILES:
                 break
@@ -439,7 +430,7 @@ class SubAgents:
             except SandboxError:
                 continue
             if content.size_bytes < MAX_INLINED_BYTES and b"\0" not in content.data:
-                found.append((path, content.data.decode("utf-8", "replace")))
+                found.append(f'<file path="{path}">\n{content.data.decode("utf-8", "replace")}\n</file>')
         return found
 
     async def _checked(self, brief: Brief, agent: Agent, report: Report) -> ChildResult:

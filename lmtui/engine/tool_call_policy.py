@@ -21,24 +21,12 @@ _OF_THE_SCHEMA = frozenset((Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERR
 _LEAST_COUNT = 128  # a server that counts less counts only what it read anew
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What a request holds, in our own tokens."""
-
-    messages: int
-    tools: int
-
-
-def sizes_of(request: ModelRequest) -> Sizes:
-    """Return about how large a request is: characters by four."""
-    tools = sum(len(each.name) + len(each.description) + len(json.dumps(each.parameters)) for each in request.tools)
-    return Sizes(sum(len(each.text) for each in request.messages) // 4, tools // 4)
-
-
-def _lacks_tools(counted: int, sizes: Sizes) -> bool:
-    """Tell whether a prompt was as long as its messages alone."""
-    is_telling = counted >= _LEAST_COUNT and sizes.tools > sizes.messages
-    return is_telling and sizes.messages / 2 < counted < sizes.messages + sizes.tools * _SHARE_OF_TOOLS
+def _lacks_tools(counted: int, request: ModelRequest) -> bool:
+    """Tell whether a prompt was as long as its messages alone, with four characters to a token."""
+    messages = sum(len(each.text) for each in request.messages) / 4
+    tools = sum(len(each.name) + len(each.description) + len(json.dumps(each.parameters)) for each in request.tools) / 4
+    is_telling = counted >= _LEAST_COUNT and tools > messages
+    return is_telling and messages / 2 < counted < messages + tools * _SHARE_OF_TOOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +98,8 @@ class ToolCallPolicy:
             return self._to(ToolCallFormat.TEXT, "so small a model does more by a worked example than natively")
         return None
 
-    def see(self, request: ModelRequest, completion: Completion, sizes: Sizes | None = None) -> FormChange | None:
-        """Take note of an answer; return the change that it asks for.  `sizes` are the request's, else counted where needed."""
+    def see(self, request: ModelRequest, completion: Completion) -> FormChange | None:
+        """Take note of an answer; return the change that it asks for."""
         calls = completion.message.tool_calls
         self._structured += any(not call.form for call in calls)
         self._recovered += bool(calls) and all(call.form for call in calls) and not request.hold
@@ -124,7 +112,7 @@ class ToolCallPolicy:
         if request.hold:
             return self._see_held(request, completion)
         if self.form is ToolCallFormat.NATIVE:
-            return self._see_native(request, completion, sizes)
+            return self._see_native(request, completion)
         is_mostly = self._malformed > max(_ENOUGH + self.is_known, self._recovered)
         if self.form is ToolCallFormat.TEXT and is_mostly and self._takes_schema:
             return FormChange(ToolCallFormat.SCHEMA, "most of its calls in the text could not be read")
@@ -141,13 +129,13 @@ class ToolCallPolicy:
             return FormChange(ToolCallFormat.SCHEMA, "it could write a call only when it was held to a schema", is_proven=True)
         return None
 
-    def _see_native(self, request: ModelRequest, completion: Completion, sizes: Sizes | None) -> FormChange | None:
+    def _see_native(self, request: ModelRequest, completion: Completion) -> FormChange | None:
         if self._structured:
             return None
         if self._recovered + self._malformed >= (_ENOUGH if self.is_known else 1):
             why = "it writes its calls as text" if self._recovered else "its calls cannot be read"
             return FormChange(ToolCallFormat.TEXT, why, is_proven=bool(self._recovered))
-        if completion.usage and _lacks_tools(completion.usage.prompt_tokens, sizes or sizes_of(request)):
+        if completion.usage and _lacks_tools(completion.usage.prompt_tokens, request):
             return FormChange(ToolCallFormat.TEXT, "the server left the tools out of the prompt")
         return None
 

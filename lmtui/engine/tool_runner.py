@@ -508,7 +508,12 @@ async def _reading(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCa
 async def _as_reading(agent: Agent, call: ToolCall) -> PendingCall | None:
     """Return the decision about a call that only reads and needs no approval, else None."""
     prepared, _ = _prepare(agent, call)
-    if prepared is None or not _may_only_read(prepared):
+    if prepared is None:
+        return None
+    traits = traits_of(prepared.tool)
+    is_page = prepared.access is Access.WEB and prepared.tool in ("fetch", "web_search")  # what an MCP server does is unknown
+    is_file = prepared.access is Access.READ and traits.file_effect in (FileEffect.SHOWS, FileEffect.LISTS)
+    if not (is_page or (is_file and not traits.is_for_work)):
         return None
     try:
         await learn_sandbox(agent, prepared)
@@ -517,15 +522,3 @@ async def _as_reading(agent: Agent, call: ToolCall) -> PendingCall | None:
         return None  # it says so when its turn comes
     decision = await decide_in_time(agent, prepared, behind)
     return PendingCall(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW else None
-
-
-def _may_only_read(prepared: PreparedCall) -> bool:
-    """Tell whether a call only reads files or a page.  Tools of MCP servers are unknown, and so are commands."""
-    traits = traits_of(prepared.tool)
-    match prepared.access:
-        case Access.READ:
-            return traits.file_effect in (FileEffect.SHOWS, FileEffect.LISTS) and not traits.is_for_work
-        case Access.WEB:
-            return prepared.tool in ("fetch", "web_search")
-        case _:
-            return False

@@ -126,7 +126,8 @@ async def _steps(agent: Agent, result: TurnResult) -> None:
         await take_steering(agent)
         tell_plan_mode(agent)
         completion = await request_completion(agent)
-        _count(result, completion, iteration)
+        result.iterations, result.text = iteration, completion.message.text
+        result.usage += completion.usage or Usage()
         await _run_step(agent, completion)
         if agent.turn.ended_by:
             result.end(TurnReason.BLOCKED, agent.turn.ended_by)
@@ -170,9 +171,3 @@ async def _has_ended(agent: Agent, result: TurnResult) -> bool:
         reason = TurnReason.BLOCKED if agent.services.approvals.has_refused(agent.id) else reason_of(result.text)
         result.end(TurnReason.UNFINISHED if error else reason, error)
     return is_over
-
-
-def _count(result: TurnResult, completion: Completion, iteration: int) -> None:
-    result.iterations = iteration
-    result.text = completion.message.text
-    result.usage += completion.usage or Usage()

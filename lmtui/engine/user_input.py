@@ -63,7 +63,10 @@ class _Attached:
 
 
 async def add_message(agent: Agent, said: UserInput) -> None:
-    """Put the user's words into the conversation with the files they mention; the words join it whatever happens."""
+    """Put the user's words into the conversation with the files they mention, and behind them the notes that they call to mind.
+
+    The words join it whatever happens; what was sent before stays as it is.
+    """
     if said.is_reminder:
         agent.remind(said.text)
         return
@@ -85,20 +88,11 @@ async def add_message(agent: Agent, said: UserInput) -> None:
         agent.emit(added)
     for note in attached.notes:
         agent.notify(note)
-    if not agent.state.depth:
-        await _recall(agent, said.typed or said.text)
-
-
-async def _recall(agent: Agent, words: str) -> None:
-    """Put the notes that the user's words call to mind behind them; what was sent before stays as it is."""
-    notes = agent.services.features.get(Notes)
-    if notes is None:
-        return
-    given, has_index = agent.conversation.recalled
-    window = agent.state.model.window_tokens
-    found = await notes.recall(words, given, has_index, window)
-    if found is not None:
-        agent.emit(replace(found, agent=agent.id, turn_id=agent.turn.id))
+    if not agent.state.depth and (notes := agent.services.features.get(Notes)) is not None:
+        given, has_index = agent.conversation.recalled
+        found = await notes.recall(said.typed or said.text, given, has_index, agent.state.model.window_tokens)
+        if found is not None:
+            agent.emit(replace(found, agent=agent.id, turn_id=agent.turn.id))
 
 
 async def _is_small(agent: Agent) -> bool:
@@ -370,25 +364,19 @@ async def add_user_message(agent: Agent, said: UserInput) -> None:
         agent.remind(text)
 
 
-async def accept_steering(agent: Agent, said: UserInput) -> None:
-    """Put what the user says meanwhile into the conversation; where a feature holds it back, the turn continues without it."""
-    try:
-        await add_user_message(agent, said)
-    except PromptHeld as held:
-        agent.notify(held_words(held))
-
-
 async def take_steering(agent: Agent) -> bool:
     """Add what the user sent meanwhile to the conversation, one message after the other; True if there was something.
 
-    What an interrupt finds still waiting stays in the inbox.
+    What an interrupt finds still waiting stays in the inbox; where a feature holds something back, the turn continues without.
     """
     is_any = False
     inbox = agent.inbox  # a session that is closed meanwhile has another one, and what waits here is to wait again
     while (said := inbox.take_steering()) is not None:
         is_any = True
         try:
-            await (compact_now(agent, said, agent.turn.id) if said.is_compaction else accept_steering(agent, said))
+            await (compact_now(agent, said, agent.turn.id) if said.is_compaction else add_user_message(agent, said))
+        except PromptHeld as held:
+            agent.notify(held_words(held))
         finally:
             agent.emit(inbox.as_event(agent.id))
     return is_any

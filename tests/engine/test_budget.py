@@ -95,8 +95,7 @@ def test_what_was_sent_before_is_reused_as_far_as_it_is_the_same_and_else_the_ca
     budget = Budget(lambda text: 192 if text.startswith("tool") else 96)  # 200 for the tool and 100 for a message
     ledger, found = PromptCacheTracker(budget), PromptCacheUsage(0, 0, 0, is_told=False, miss="")
     for request, told, change in requests:
-        total = ledger.begin(request, change).total
-        found = ledger.settle(total, told, lambda _: is_slow)
+        found = ledger.settle(ledger.begin(request, change).total, told, lambda _: is_slow)
     assert (found.reused, found.reread, found.new, found.miss) == (reused, reread, new, miss)
 
 

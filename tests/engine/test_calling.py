@@ -16,11 +16,12 @@ from lmtui.core.messages import (
     ToolCall,
     ToolCallFormat,
     ToolChoice,
+    ToolSpec,
     Usage,
 )
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
-from lmtui.engine.tool_call_policy import KnownModel, Sizes, ToolCallPolicy
+from lmtui.engine.tool_call_policy import KnownModel, ToolCallPolicy
 from tests.engine.seen import ran, seen
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -28,7 +29,6 @@ from tests.sets import for_each
 
 KEY = ModelKey("http://fake/v1", "model")
 REQUEST = ModelRequest((Message(Role.USER, "do it"),), (), "model")
-SIZES = Sizes(400, 1600)
 PROBLEM = "That was no call. Answer with one block like this: …"
 SERVED = ServedModel("model", 32_000)
 
@@ -73,23 +73,23 @@ def changes(rig: Rig) -> list[tuple[str, str]]:
     return [(event.form, event.why) for event in seen(rig, CallFormChanged)]
 
 
-@for_each(("sizes", "counted", "is_noticed"), [
-    (Sizes(400, 1600), 450, True), (Sizes(400, 1600), 2000, False), (Sizes(400, 1600), 60, False),
-    (Sizes(5000, 1600), 5100, False), (Sizes(400, 1600), 0, False),
+@for_each(("tokens", "counted", "is_noticed"), [
+    (400, 450, True), (400, 2000, False), (400, 60, False), (5000, 5100, False), (400, 0, False),
 ])  # fmt: skip
-def test_tools_that_the_server_left_out_are_noticed_by_its_count(sizes: Sizes, counted: int, is_noticed: bool) -> None:
-    assert (ToolCallPolicy().see(REQUEST, completion(prompt_tokens=counted), sizes) is not None) is is_noticed
+def test_tools_that_the_server_left_out_are_noticed_by_its_count(tokens: int, counted: int, is_noticed: bool) -> None:
+    request = replace(REQUEST, messages=(Message(Role.USER, "x" * 4 * tokens),), tools=(ToolSpec("t", "y" * 6400, {}),))
+    assert (ToolCallPolicy().see(request, completion(prompt_tokens=counted)) is not None) is is_noticed
 
 
 def test_text_that_cannot_be_read_is_held_to_a_schema_and_a_tool_that_does_not_exist_is_none() -> None:
     calling = ToolCallPolicy()
     calling.take(ToolCallFormat.TEXT)
-    found = [calling.see(REQUEST, completion(problem=PROBLEM), SIZES) for _ in range(3)]
+    found = [calling.see(REQUEST, completion(problem=PROBLEM)) for _ in range(3)]
     assert [each.form if each else None for each in found] == [None, None, ToolCallFormat.SCHEMA]
     calling = ToolCallPolicy()
     calling.take(ToolCallFormat.TEXT)
     unknown = replace(completion(problem=PROBLEM), is_unknown_tool=True)
-    assert ([calling.see(REQUEST, unknown, SIZES) for _ in range(6)], calling.take_hold()) == ([None] * 6, ToolChoice.AUTO)
+    assert ([calling.see(REQUEST, unknown) for _ in range(6)], calling.take_hold()) == ([None] * 6, ToolChoice.AUTO)
 
 
 @for_each(("known", "recovered_count", "slips", "is_held"), [
@@ -103,8 +103,8 @@ def test_a_slip_or_two_do_not_hold_a_model_to_a_schema_for_good(
     calling.begin(known, None)
     calling.take(ToolCallFormat.TEXT)
     for each in [completion("fence")] * recovered_count + [completion(problem=PROBLEM)] * slips:
-        assert calling.see(REQUEST, each, SIZES) is None
-    change = calling.see(replace(REQUEST, hold=calling.take_hold()), completion("schema"), SIZES)
+        assert calling.see(REQUEST, each) is None
+    change = calling.see(replace(REQUEST, hold=calling.take_hold()), completion("schema"))
     assert (change is not None) is is_held
 
 
