@@ -17,7 +17,7 @@ from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
 from lmtui.tools.data_script import PROBLEM
-from lmtui.tools.text import TextFile, binary_kind, decode, lines_of
+from lmtui.tools.text import TextFile, decode, lines_of
 from lmtui.tools.tool import Arguments, PathTool, Told, Tool, WorkspacePath, always, argument, listed, path_argument
 
 _MAX_FILES = 200
@@ -187,7 +187,7 @@ async def read_text(context: ToolContext, path: str) -> tuple[FileContent, TextF
         )
     text = decode(content.data)
     if text is None:
-        raise ToolError(f"{path} is {binary_kind(content.data)} of {content.size_bytes:,} bytes, not text")
+        raise ToolError(f"{path} is {sniff(content.data) or 'a binary file'} of {content.size_bytes:,} bytes, not text")
     return content, text
 
 

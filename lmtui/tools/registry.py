@@ -31,31 +31,17 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     file_tools.GREP,
     file_tools.LS,
     file_tools.MKDIR,
-    shell.SHELL,
-    shell.BACKGROUND,
-    shell.STATUS,
-    shell.DIFF,
-    shell.ADD,
-    shell.COMMIT,
-    shell.BRANCH,
-    session_tools.TODO_ADD,
-    session_tools.TODO_COMPLETE,
-    session_tools.TODO_UPDATE,
-    session_tools.TODO_LIST,
+    *shell.COMMANDS,
+    *session_tools.TODOS,
     session_tools.PROPOSE_PLAN,
     session_tools.PLAN_COMPLETE_STEP,
     session_tools.TASK_STATE_UPDATE,
-    session_tools.TODO_SET,
-    session_tools.MANAGE_TASKS,
-    session_tools.DELEGATE,
-    session_tools.EXPLORE,
-    session_tools.DECOMPOSE,
+    *session_tools.SENDERS,
     shell.PYTHON,
     file_tools.DATA_VIEW,
     *(load(place) for feature in features() for place in feature.tools),
     file_tools.LOOK,
 )
-_SENDERS = (session_tools.DELEGATE, session_tools.EXPLORE, session_tools.DECOMPOSE)
 _EXPLORES = "read glob grep ls git_status git_diff"
 _WORKS = "read write edit glob grep ls shell background todo_add todo_complete todo_update todo_list"
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
@@ -81,14 +67,14 @@ def child_tools(root: str, kind: ChildKind, *, can_send: bool, limits: CommandLi
     """Return the tools of a sub-agent; one that only reads sends no others."""
     is_explorer = kind is ChildKind.EXPLORE
     names = (_EXPLORES if is_explorer else _WORKS).split()
-    senders = _SENDERS if can_send and not is_explorer else ()
+    senders = session_tools.SENDERS if can_send and not is_explorer else ()
     own = [tool for tool in ALL_TOOLS if tool.name in names]
     return ToolRegistry(root, (*own, *senders, session_tools.REPORT_RESULT), limits)
 
 
 def without_agents() -> list[Tool[Any]]:
     """Return all tools but those that send sub-agents."""
-    return [tool for tool in ALL_TOOLS if tool not in _SENDERS]
+    return [tool for tool in ALL_TOOLS if tool not in session_tools.SENDERS]
 
 
 def _note(call: Call[Any], unknown: Mapping[str, bool]) -> str:

@@ -295,6 +295,7 @@ MANAGE_TASKS = SessionTool(
     aliases=("manage_todos", "manage_todo_list"),
     told=Told.NEVER,
 )
+TODOS = (TODO_ADD, TODO_COMPLETE, TODO_UPDATE, TODO_LIST, TODO_SET, MANAGE_TASKS)
 
 
 def put_todo(plan: Plan, given: TodoArguments, todo: Todo | None = None) -> Plan:
@@ -687,6 +688,7 @@ DECOMPOSE = SessionTool(
     arguments=DecomposeArguments,
     run=_decompose,
 )
+SENDERS = (DELEGATE, EXPLORE, DECOMPOSE)
 REPORT_RESULT = SessionTool(
     name="report_result",
     description="Report at the end of your task what came of it.",

@@ -469,6 +469,9 @@ BRANCH = Tool(
 )
 
 
+COMMANDS = (SHELL, BACKGROUND, STATUS, DIFF, ADD, COMMIT, BRANCH)
+
+
 def _keeping_slash(path: str, info: ValidationInfo) -> str:
     return below_root(path, info) + ("/" if path.rstrip("/") and path.endswith("/") else "")
 
@@ -477,31 +480,31 @@ _TO = "to target dest dst new new_path new_name target_path to_path destination_
 _FROM = "from src old old_path old_name from_path source_path path file file_path name filename"
 
 
-class TwoPathsArguments(Arguments):
+class PathsArguments(Arguments):
+    """Paths for a program."""
+
+    def command(self, program: str) -> dict[str, object]:
+        """Return the call of the shell that runs a program on them."""
+        return {"command": " ".join((program, *map(_quoted, self.model_dump().values())))}
+
+
+class TwoPathsArguments(PathsArguments):
     """From where to where."""
 
     source: WorkspacePath = argument(also=(*_FROM.split(),))
     destination: Annotated[str, AfterValidator(_keeping_slash)] = argument(also=(*_TO.split(),))
 
-    def command(self, program: str) -> dict[str, object]:
-        """Return the call of a program that takes both."""
-        return {"command": f"{program} {_quoted(self.source)} {_quoted(self.destination)}"}
-
     def renamed(self) -> dict[str, object]:
         """Return the call that renames: a bare new name is one in the same folder."""
         folder = posixpath.dirname(self.source)
         target = self.destination if "/" in self.destination else posixpath.join(folder, self.destination)
-        return {"command": f"mv {_quoted(self.source)} {_quoted(target)}"}
+        return self.model_copy(update={"destination": target}).command("mv")
 
 
-class OnePathArguments(Arguments):
+class OnePathArguments(PathsArguments):
     """Which file or folder."""
 
     path: WorkspacePath = argument(also=("file", "file_path", "filename", "folder", "directory", "name", "target"))
-
-    def command(self, program: str) -> dict[str, object]:
-        """Return the call of a program that takes it."""
-        return {"command": f"{program} {_quoted(self.path)}"}
 
 
 class RunArguments(Arguments):

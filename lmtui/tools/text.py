@@ -20,19 +20,6 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_MAGIC = (
-    (b"\x7fELF", "an ELF program"),
-    (b"\x89PNG", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"%PDF", "a PDF document"),
-    (b"PK\x03\x04", "a ZIP archive (or an office document)"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"SQLite format 3\0", "an SQLite database"),
-    (b"RIFF", "a RIFF file (audio, video or WebP)"),
-    (b"\xca\xfe\xba\xbe", "a Java class or a Mach-O program"),
-    (b"\0asm", "a WebAssembly module"),
-)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _NUMBERED = re.compile(r"( *)(\d{1,6})(?:( {2}|\t|: |\| )(.*))?")
 _READS = 5  # the width of a line number as `read` shows it
@@ -205,11 +192,6 @@ def replace_look_alikes(text: str, search: str, replace: str) -> tuple[list[int]
         signs += text[spans[at][1] : spans[at + size - 1][2]]
         result, done, at = result + text[done:start] + middle, end, at + size
     return lines, result + text[done:], look_alike_signs(signs) or look_alike_signs(search) or "other characters for the same"
-
-
-def binary_kind(data: bytes) -> str:
-    """Return in words what a binary file is."""
-    return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "a binary file")
 
 
 def describe_change(path: str, old: str | None, new: str | None, *, is_whole: bool = False) -> FileChange:

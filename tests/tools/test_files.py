@@ -208,7 +208,7 @@ async def test_write_appends_where_it_is_told_to(how: dict[str, object]) -> None
 
 
 async def test_what_is_no_text_is_neither_read_nor_appended_to() -> None:
-    with pytest.raises(ToolError, match="a PNG image of 12 bytes"):
+    with pytest.raises(ToolError, match="image/png of 12 bytes"):
         await Bench(a__png=b"\x89PNG\r\n\x1a\n\0\0\0\0").call("read", path="a.png")
     bench = Bench(a=b"\x89PNG\r\n\x1a\n\0\0\0\0")
     with pytest.raises(ToolError, match="could not append to a"):
