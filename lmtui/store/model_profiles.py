@@ -18,7 +18,6 @@ from lmtui.paths import state_dir
 from lmtui.store.state_files import write_whole
 
 _log = logging.getLogger(__name__)
-_MAX_FILE_BYTES = 4_000_000
 _MAX_PROFILES = 2_000
 _NUMBER = Field(strict=True, gt=0, lt=1e9)
 
@@ -61,15 +60,11 @@ def _name(key: ModelKey) -> str:
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:
     try:
-        if file.stat().st_size > _MAX_FILE_BYTES:
-            raise ValueError("it is too large")
         found = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
-            raise TypeError("it holds no object")
         return {name: each for name, each in found.items() if isinstance(each, dict)}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         _log.warning("%s cannot be read and is put aside: %s", file, error)
         try:
             file.replace(file.with_suffix(".broken"))

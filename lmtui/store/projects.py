@@ -27,7 +27,6 @@ MOST_ENTRIES = 20_000
 MOST_LEVELS = 3
 _MOST_SESSIONS = 20
 _MOST_PROJECTS = 1_000
-_MAX_FILE_BYTES = 4_000_000
 _MAX_TEXT_CHARS = 4_096
 
 
@@ -104,8 +103,6 @@ class ProjectStore:
 
     def _entries(self) -> list[object]:
         try:
-            if self.file.stat().st_size > _MAX_FILE_BYTES:
-                raise ValueError("it is too large")
             found: object = json.loads(self.file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return []

@@ -6,7 +6,6 @@ The files belong to the servers: lmtui deletes none, it writes a bounded number 
 from __future__ import annotations
 
 import contextlib
-import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,6 @@ from pydantic import BaseModel, Field
 from lmtui.paths import state_dir
 from lmtui.store.state_files import locked, write_whole
 
-_log = logging.getLogger(__name__)
 MOST_NAMES = 32
 
 
@@ -106,14 +104,10 @@ class PromptCacheRecords:
     @contextlib.contextmanager
     def _changing(self) -> Iterator[_RecordFile]:
         """Give the records to change, and keep them; what cannot be written holds for nobody."""
-        try:
-            with locked(self.file.with_name(f"{self.file.name}.lock")):
-                kept = self._read()
-                yield kept
-                write_whole(self.file, kept.model_dump_json(indent=1))
-        except OSError as error:
-            _log.warning("%s cannot be written: %s", self.file, error)
-            raise
+        with locked(self.file.with_name(f"{self.file.name}.lock")):
+            kept = self._read()
+            yield kept
+            write_whole(self.file, kept.model_dump_json(indent=1))
 
     def _read(self) -> _RecordFile:
         with contextlib.suppress(OSError, ValueError):
