@@ -258,20 +258,17 @@ async def _with_details(client: ServerClient, found: ServerFound, limit_s: float
 
 
 LOOK_LIMIT_S = 10.0
+_Load = Callable[[ServerClient, LoadRequest], AsyncGenerator[LoadProgress, None]]
+_Unload = Callable[[ServerClient, ServerFound, ServedModel], Coroutine[None, None, None]]
 _HOW_ELSE: dict[str, str] = {
     ServerKind.LM_STUDIO: "Load it in LM Studio, or update that to 0.4 or later.",
     ServerKind.LLAMA_CPP: "It serves the model that it was started with; started without -m it takes several.",
     ServerKind.VLLM: "It serves the model that it was started with.",
 }
-_LOAD: dict[str, Callable[[ServerClient, LoadRequest], AsyncGenerator[LoadProgress, None]]] = {
-    ServerKind.LM_STUDIO: lm_studio.load,
-    ServerKind.OLLAMA: ollama.load,
-    ServerKind.LLAMA_CPP: llama_cpp.load,
-}
-_UNLOAD: dict[str, Callable[[ServerClient, ServerFound, ServedModel], Coroutine[None, None, None]]] = {
-    ServerKind.LM_STUDIO: lm_studio.unload,
-    ServerKind.OLLAMA: ollama.unload,
-    ServerKind.LLAMA_CPP: llama_cpp.unload,
+_LOADING: dict[str, tuple[_Load, _Unload]] = {
+    ServerKind.LM_STUDIO: (lm_studio.load, lm_studio.unload),
+    ServerKind.OLLAMA: (ollama.load, ollama.unload),
+    ServerKind.LLAMA_CPP: (llama_cpp.load, llama_cpp.unload),
 }
 
 
@@ -296,7 +293,7 @@ class Loader:
         """Load a model; see `core.servers.ModelServers.load`.  Closing the generator gives it up."""
         server = await self._server()
         wanted = LoadRequest(server, _known(server, model), window_tokens, self._one_model, self._tick_s, self._gate)
-        async with ServerClient(self._root, self._key) as client, aclosing(_LOAD[server.kind](client, wanted)) as steps:
+        async with ServerClient(self._root, self._key) as client, aclosing(_LOADING[server.kind][0](client, wanted)) as steps:
             async for step in steps:
                 yield step
 
@@ -304,7 +301,7 @@ class Loader:
         """Let a model go; see `core.servers.ModelServers.unload`."""
         server = await self._server()
         async with ServerClient(self._root, self._key) as client:
-            await _UNLOAD[server.kind](client, server, _known(server, model))
+            await _LOADING[server.kind][1](client, server, _known(server, model))
 
     async def _server(self) -> ServerFound:
         found = await look_at(self._root, self._key, LOOK_LIMIT_S, is_named=True)
@@ -312,7 +309,7 @@ class Loader:
             raise unreachable(self._root, "nothing listens there")
         if found.note and not found.models:
             raise ProviderError(Fault.REJECTED, f"{self._root}: {found.note}")
-        if not found.can_load or found.kind not in _LOAD:
+        if not found.can_load or found.kind not in _LOADING:
             told = f"{found.kind} at {self._root} does not load or unload models for others"
             raise ProviderError(Fault.REJECTED, told, _HOW_ELSE.get(found.kind, ""))
         return found

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from lmtui.core.errors import UsageError
 from lmtui.core.hosts import base_url, root_url, without_alias
 
 LOCAL_KEY = "lm-studio"
@@ -38,13 +37,9 @@ def ollama_url(host: str) -> str:
 def llama_cpp_url(environment: Mapping[str, str]) -> str:
     """Return the address that llama.cpp's own variables mean, empty where they name none."""
     host, port = environment.get("LLAMA_ARG_HOST", "").strip(), environment.get("LLAMA_ARG_PORT", "").strip()
-    if not (host or port) or not (port or "8080").isdecimal() or "/" in host:
+    if not (host or port) or "/" in host:
         return ""
-    name = f"[{host}]" if ":" in host else host or "127.0.0.1"
-    try:
-        return without_alias(root_url(f"http://{name}:{port or 8080}"))
-    except UsageError:
-        return ""
+    return ollama_url(f"http://{f'[{host}]' if ':' in host else host}:{port or 8080}")
 
 
 def is_local(address: str) -> bool:

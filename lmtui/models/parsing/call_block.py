@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_items import Found, GemmaItem, Item, JsonItem, PythonItem
+from lmtui.models.parsing.call_items import OPENING, Found, GemmaItem, Item, JsonItem, PythonItem, TagItem
 from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall, ToolNames, required
 from lmtui.models.parsing.text_formats import (
     FENCE,
@@ -15,9 +15,7 @@ from lmtui.models.parsing.text_formats import (
     GEMMA,
     GEMMA_MAY_COME,
     JSON_FENCES,
-    OPENING,
     WORD,
-    TagItem,
     TagKind,
     glm_at,
     mark_at,

@@ -1,31 +1,14 @@
-"""Marks and formats in text that begin a call: tags, fences, headers, `Action:`; and what begins a turn that is another's.
-
-A tag is `<function=NAME><parameter=K>V</parameter></function>` or a relative of it, read as it streams.  A value is what is
-between its tags, as it is: nothing in it is an escape.  Where it could end at two places the call is refused.  Forms:
-Qwen3-Coder (`function=`), Claude, MiniMax, DeepSeek V3.2 (`invoke name=`), `tool name=`, GLM-4.5 (`arg_key`, `arg_value`
-behind a bare name), Llama 3.1 (`function=` around JSON), and `<NAME><K>V</K></NAME>`.
-"""
+"""Marks and formats in text that begin a call: tags, fences, headers, `Action:`; and what begins a turn that is another's."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Literal
 
-from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_items import CUT, Found, Item
-from lmtui.models.parsing.call_shapes import (
-    NO_SUCH_TOOL,
-    RejectedCall,
-    ToolNames,
-    UnreadableLiteral,
-    meant,
-    own_parameter,
-    read_json,
-    type_of,
-    with_arguments,
-)
+from lmtui.models.parsing.call_items import GLM_END, TagItem
+from lmtui.models.parsing.call_shapes import ToolNames, own_parameter
 
 
 class TagKind(Enum):
@@ -109,170 +92,8 @@ def may_be_mark(text: str, at: int) -> bool:
     return len(text) - at < _LONGEST and text[at:].lower() in _STARTS
 
 
-NAMESPACE = r"(?:antml:|minimax:|steptml:|seed:|｜DSML｜|\|DSML\||\|open\|>)?"
-_TAG_END = r"[^<>\n]{0,100}(?:>|<\|sep\|>)"
-OPENING = re.compile(
-    rf"<{NAMESPACE}(function|invoke|tool|tool_call|function_call|call)(?:=|\s+(?:name|tool)\s*=\s*)"
-    rf"(?:\"([^\"<>\n]{{1,100}})\"|'([^'<>\n]{{1,100}})'|([\w.\-:]{{1,100}})){_TAG_END}"
-)
-_PARAMETER = re.compile(
-    rf"<{NAMESPACE}(?:parameter|param|arg|argument)(?:=|\s+(?:name|key)\s*=\s*)"
-    rf"(?:\"([^\"<>\n]{{1,100}})\"|'([^'<>\n]{{1,100}})'|([\w.\-:]{{1,100}})){_TAG_END}"
-)
-_GLM = re.compile(r"(?:<arg_key>)?\s*([\w.\-]{1,100})\s*(?:(?:</arg_key>\s*)?<arg_value>|</arg_key>(?=\s*[^\s<]))")
-_GLM_MAY_COME = re.compile(r"(?:<arg_key>)?\s*[\w.\-]{0,100}\s*(?:<\/?(?:a\w*>?)?\s*){0,2}\Z")
-GLM_KEY = re.compile(r"<arg_key>|[\w.\-]{1,100}</arg_key>")
-GLM_KEY_MAY_COME = re.compile(r"(?:[\w.\-]{0,100}</?|<)?[a-z_]{0,8}\Z")
-_CHILD = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")
-_CLOSE = re.compile(rf"(?:</{NAMESPACE}|<\|close\|>)(?:function|invoke|tool|function_call|tool_call|call)(?:>|<\|sep\|>)")
-_FOLLOWS = re.compile(
-    rf"</?{NAMESPACE}(?:tool_calls?|function_calls?|function|invoke|tool|parameter|param|arg|argument)\b"
-    r"|<\||<arg_key>|[\w.\-]{1,100}</arg_key>"
-)
-GLM_END = "</tool_call>"
-_LOOK_CHARS = 300
-_KEPT_CHARS = 250
-
-
-@dataclass(slots=True)
-class _Value:
-    """The value that is being read: its parameter (empty: JSON that holds all of them), what may end it, its text so far."""
-
-    key: str
-    ends: re.Pattern[str]
-    parts: list[str] = field(default_factory=list)
-
-
-class TagItem(Item):
-    """One call in tags; `spec` is None where the name is of no known tool.
-
-    Args:
-        spec: the tool.
-        opening: the tag that begins the call; it is the first that is fed.
-        closer: the tag that ends the call, as a pattern.
-        is_nested: parameters are tags of their own names.
-    """
-
-    form = "xml"
-
-    def __init__(self, spec: ToolSpec | None, opening: str, closer: str = "", *, is_nested: bool = False) -> None:
-        super().__init__(spec)
-        self._opening = opening
-        self._close = re.compile(closer) if closer else _CLOSE
-        self._is_nested = is_nested
-        self._held = ""
-        self._value: _Value | None = None
-        self._arguments: dict[str, object] = {}
-        self._why = ""
-        self._is_final = False
-        self._is_closed = False
-
-    @property
-    def raw(self) -> str:
-        return "".join(self._parts).removesuffix(self.left)
-
-    def feed(self, text: str) -> int:
-        if self._opening:
-            opening, self._opening = self._opening, ""
-            self._parts.append(opening)
-            self.is_done = self._is_closed = opening.endswith("/>")
-            return len(opening)
-        self._parts.append(text)
-        self._held += text
-        while self._held and not self.is_done and (self._step_value(self._value) if self._value else self._step()):
-            pass
-        self.size_chars += len(text)
-        self.left = self._held if self.is_done else ""
-        return len(text)
-
-    def finish(self) -> None:
-        self._is_final = True
-        self.feed("")
-
-    def _step(self) -> bool:
-        """Take the next tag of what is held; tell whether there may be more to take."""
-        start = self._held.lstrip()
-        if closed := self._close.match(start):
-            self._held = start[closed.end() :]
-            self.is_done = self._is_closed = True
-        elif found := _PARAMETER.match(start) or _GLM.match(start) or (_CHILD.match(start) if self._is_nested else None):
-            self._held = start[found.end() :]
-            name = "arg_value" if found.re is _GLM else re.split(r"[\s=>]", found[0][1:], maxsplit=1)[0]
-            own = "<|close|>argument<|sep|>" if name == "|open|" else f"</{name}>"
-            key = next(group for group in found.groups() if group)
-            ends = rf"(?P<own>{re.escape(own)})|(?P<call>{self._close.pattern})|\n[ \t]*{_PARAMETER.pattern}"
-            self._value = _Value(key, re.compile(ends))
-            return True
-        elif start[:1] == "{" and not self._arguments:
-            self._value = _Value("", re.compile(rf"(?P<call>{self._close.pattern})"))
-            return True
-        elif start and (self._is_final or not self._may_be_tag(start)):
-            self.is_done = True
-            self.is_hopeless = not self._arguments and not _FOLLOWS.match(start) and not self._is_final
-        return False
-
-    def _step_value(self, value: _Value) -> bool:
-        """Look for the end of a value: its closing tag, that of the call, or the next parameter at the start of a line."""
-        for found in value.ends.finditer(self._held):
-            behind = self._held[found.end() :].lstrip()
-            if found.lastgroup is None:
-                key = next(group for group in found.groups()[2:] if group)
-                if self.spec and own_parameter(self.spec, key) and key not in self._arguments and key != value.key:
-                    self._end_value(value, found.start() + 1, found.start() + 1)
-                    return True
-                continue
-            if value.key and not self._is_final and (not behind or self._may_be_tag(behind)):
-                return False
-            follows = (_FOLLOWS, self._close, *((_CHILD,) if self._is_nested else ()))
-            if not value.key or not behind or any(pattern.match(behind) for pattern in follows):
-                self._end_value(value, found.start(), found.end())
-                self.is_done = self._is_closed = found.lastgroup == "call"
-                return not self.is_done
-            if found.lastgroup == "own":
-                self._why = f"it is not clear where {value.key[:40]} ends"
-        end = len(self._held) - (0 if self._is_final else min(len(self._held), _KEPT_CHARS))
-        if self._is_final and not value.key:
-            self._end_value(value, end, end)
-        else:
-            value.parts.append(self._held[:end])
-            self._held = self._held[end:]
-        return False
-
-    def _may_be_tag(self, text: str) -> bool:
-        """Tell whether a text begins with what may become a tag."""
-        end = "<|sep|>" if text.startswith(("<|open|>", "<|close|>")) else ">"
-        is_tag = text[:1] == "<" and end not in text
-        is_glm = self._close.pattern == GLM_END or text.startswith("<arg_key>")
-        return (is_tag or (is_glm and _GLM_MAY_COME.match(text) is not None)) and len(text) < _LOOK_CHARS
-
-    def _end_value(self, value: _Value, start: int, end: int) -> None:
-        """End a value at a place and go on at another."""
-        text = "".join([*value.parts, self._held[:start]])
-        text = text[1:].removesuffix("\n") if text.startswith("\n") else text
-        self._held, self._value = self._held[end:], None
-        given = text.strip() if self.spec and _is_short(self.spec, value.key, text) else text
-        if self._arguments.get(value.key, given) != given:
-            self._why = f"it gives {value.key[:40]} twice"
-        self._arguments[value.key] = given
-
-    def found(self, *, is_cut: bool) -> Found:
-        if self.spec is None:
-            return [RejectedCall(NO_SUCH_TOOL)]
-        if self._value is not None or (is_cut and not self._is_closed):
-            return [RejectedCall(CUT if is_cut else "it ends too early", self.spec)]
-        if self._why:
-            return [RejectedCall(self._why, self.spec)]
-        if "" in self._arguments:
-            try:
-                return [with_arguments(self.spec, read_json(str(self._arguments[""]).strip()))]
-            except UnreadableLiteral as error:
-                return [RejectedCall(str(error), self.spec)]
-        return [meant(self.spec, self._arguments)] if self._is_closed or not self._is_nested else []
-
-
-def _is_short(spec: ToolSpec, key: str, text: str) -> bool:
-    """Tell whether white space around a value means nothing: it is not text, or a path on one line."""
-    return type_of(spec, key) not in ("", "string") or ("\n" not in text and own_parameter(spec, key) in ("path", "file"))
+_GLM_KEY = re.compile(r"<arg_key>|[\w.\-]{1,100}</arg_key>")
+_GLM_KEY_MAY_COME = re.compile(r"(?:[\w.\-]{0,100}</?|<)?[a-z_]{0,8}\Z")
 
 
 def glm_at(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) -> TagItem | Literal["more"] | None:
@@ -300,9 +121,9 @@ def glm_at(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) ->
     mark = mark_at(text, end)
     keys = end + (mark.size if mark and mark.kind is TagKind.SEP else 0)
     keys = len(text) - len(text[keys:].lstrip())
-    if GLM_KEY.match(text, keys):
+    if _GLM_KEY.match(text, keys):
         return TagItem(tools.find(name), text[at:keys], GLM_END)
-    return "more" if not is_final and GLM_KEY_MAY_COME.match(text, keys) else None
+    return "more" if not is_final and _GLM_KEY_MAY_COME.match(text, keys) else None
 
 
 FENCES = frozenset(
@@ -446,10 +267,7 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
     if name == "functools" and behind.startswith("["):
         return Beginning(Begins.CALLS, at)
     if name == "call" and behind.startswith(":"):
-        gemma = GEMMA.match(text, at)
-        if gemma is None and not is_final and GEMMA_MAY_COME.match(text, at):
-            return Beginning(Begins.MORE)
-        return Beginning(Begins.CALLS if gemma and tools.find(gemma[1]) else Begins.TEXT, at if gemma else end)
+        return Beginning(Begins.CALLS, at)
     is_marked = any(mark.startswith(behind[: len(mark)]) for mark in ("[ARGS]", "[CALL_ID]"))
     is_glm = "<arg_key>".startswith(text[end : end + 40].lstrip()[:9])
     is_named = behind[:2] in ("\n{", "" if is_final else "\n") and not text[:at].strip()  # GLM-4: the name, then the arguments

@@ -24,6 +24,7 @@ from lmtui.models.servers.server_client import (
     UNLOAD_LIMIT_S,
     LoadRequest,
     ServerClient,
+    background_task,
     digest,
     flag,
     items,
@@ -133,26 +134,24 @@ async def load(client: ServerClient, wanted: LoadRequest) -> AsyncGenerator[Load
     clock = asyncio.get_running_loop().time
     started, is_over = clock(), False
     told = _Told()
-    following = asyncio.create_task(_follow(client, model.name, told))
-    try:
-        while clock() - started < LOAD_LIMIT_S:
-            item = await _item(client, model.name)
-            status = part(item, "status")
-            if text(status, "value") == "loaded":
-                is_over = True
-                found = await ask_router(client, models({"data": [item]}, None), _REPLY_LIMIT_S)
-                yield loaded(found[0].window_tokens)
-                return
-            if status.get("failed") is True:
-                is_over = True
-                raise _failed(server, model, status)
-            yield LoadProgress(f"loading {model.name}, {clock() - started:.0f} s", told.ratio)
-            await asyncio.sleep(wanted.tick_s)
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-        if is_ours and not is_over:
-            await client.post(UNLOAD, {"model": model.name}, _GIVE_UP_LIMIT_S)
+    async with background_task(_follow(client, model.name, told)):
+        try:
+            while clock() - started < LOAD_LIMIT_S:
+                item = await _item(client, model.name)
+                status = part(item, "status")
+                if text(status, "value") == "loaded":
+                    is_over = True
+                    found = await ask_router(client, models({"data": [item]}, None), _REPLY_LIMIT_S)
+                    yield loaded(found[0].window_tokens)
+                    return
+                if status.get("failed") is True:
+                    is_over = True
+                    raise _failed(server, model, status)
+                yield LoadProgress(f"loading {model.name}, {clock() - started:.0f} s", told.ratio)
+                await asyncio.sleep(wanted.tick_s)
+        finally:
+            if is_ours and not is_over:
+                await client.post(UNLOAD, {"model": model.name}, _GIVE_UP_LIMIT_S)
 
 
 async def unload(client: ServerClient, server: ServerFound, model: ServedModel) -> None:
