@@ -119,10 +119,6 @@ class Approvals:
         self.unattended: list[str] = []
         self._refused: set[str] = set()
 
-    async def ask(self, request: ApprovalRequested) -> Answer:
-        """Ask, wait and return the answer; cancelled while waiting, the question is resolved as a no by interrupt."""
-        return await self.open(request).answer()
-
     def open(self, request: ApprovalRequested, is_covered: Callable[[], bool] = lambda: False) -> PendingApproval:
         """Ask now, and return what the answer can be waited for with.
 

@@ -83,32 +83,22 @@ _LOOK = "Some of what was done may not be counted yet: look at the disk before y
 
 
 def tell_state(agent: Agent) -> None:
-    """Tell the model how its work is, if it may not know and something is open."""
-    stale = agent.state.stale_context
+    """Tell the model how its work is, if it may not know and something is open, or what was done last is not known."""
+    stale, plan = agent.state.stale_context, agent.state.plan
     if not stale.is_due:
         return
-    text = note_text(agent.state.plan, is_shaken=stale.is_shaken, is_lost=stale.is_lost)
-    if text:
-        agent.remind(text, TOPIC)
+    is_counting = plan.task is not None and not plan.task.is_finished
+    if (stale.is_lost or plan.open_todos or plan.open_steps or is_counting) and plan != Plan():
+        lines, room = [_HEAD], MAX_CHARS
+        for line in work_lines(plan):
+            room -= len(line) + 1
+            if room < 0:
+                lines.append("(and more)")
+                break
+            lines.append(line)
+        lines += [_LOOK] if stale.is_shaken and plan.task is not None else []
+        agent.remind("\n".join(lines) + "]", TOPIC)
     agent.state = replace(agent.state, stale_context=agent.state.stale_context.cleared())
-
-
-def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
-    """Return the note, empty where nothing is open, unless what was done last is not known."""
-    task = plan.task
-    is_counting = task is not None and not task.is_finished
-    if not (is_lost or plan.open_todos or plan.open_steps or is_counting) or plan == Plan():
-        return ""
-    lines: list[str] = []
-    room = MAX_CHARS
-    for line in work_lines(plan):
-        room -= len(line) + 1
-        if room < 0:
-            lines.append("(and more)")
-            break
-        lines.append(line)
-    look = [_LOOK] if is_shaken and task is not None else []
-    return "\n".join((_HEAD, *lines, *look)) + "]"
 
 
 _MOST_REFUSALS = 3

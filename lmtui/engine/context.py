@@ -194,19 +194,6 @@ def system_prompt(tools: str = "full") -> str:
 
 
 @dataclass(slots=True)
-class OpenCalls:
-    """The calls that a conversation waits for: those without an answer yet, how each began, and the files that it changed.
-
-    `commands` are those that the user runs.
-    """
-
-    unanswered: dict[str, None] = field(default_factory=dict)
-    started: dict[str, events.ToolCallStarted] = field(default_factory=dict)
-    commands: dict[str, str] = field(default_factory=dict)
-    files: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class SystemPrompt:
     """The first message of a conversation: the prompt for a set of tools, and the instructions that were in it when written.
 
@@ -247,7 +234,10 @@ class Conversation:
         self.prompt = SystemPrompt(prompt)
         self._has_answers = False
         self.picture = picture
-        self._calls = OpenCalls()
+        self._unanswered: dict[str, None] = {}
+        self._started: dict[str, events.ToolCallStarted] = {}
+        self._commands: dict[str, str] = {}  # of the user's own, by the ids of their calls
+        self._files: dict[str, tuple[str, ...]] = {}  # that an open call changed
         self.entries = Entries(Entry(Message(Role.SYSTEM, prompt("full"))))
         self._sent: list[Message] = [self.entries[0].message]
         self._turns: dict[str, int] = {}
@@ -308,27 +298,27 @@ class Conversation:
                 self._settle()
                 self._add(self._entry(event))
                 self._has_answers = self._has_answers or event.role is Role.ASSISTANT
-                self._calls.unanswered = {call.id: None for call in event.tool_calls}
+                self._unanswered = {call.id: None for call in event.tool_calls}
             case Reminder() | NotesAttached():
                 self._settle()
                 self._add(self._told(event))
             case PromptPartsRead(guidance=guidance):
                 self._guide(guidance)
             case events.ToolCallStarted(by="user"):
-                self._calls.commands[event.call_id] = event.title
+                self._commands[event.call_id] = event.title
             case events.ToolCallStarted():
-                self._calls.started[event.call_id] = event
+                self._started[event.call_id] = event
             case events.FilesChanged():
-                self._calls.files[event.call_id] = event.files
-            case events.ToolCallFinished() if event.call_id in self._calls.commands:
+                self._files[event.call_id] = event.files
+            case events.ToolCallFinished() if event.call_id in self._commands:
                 self._settle()
-                self._add(_ran(event, self._calls.commands.pop(event.call_id), self._calls.files.pop(event.call_id, ())))
+                self._add(_ran(event, self._commands.pop(event.call_id), self._files.pop(event.call_id, ())))
             case events.TurnStarted() | events.TurnEnded():
                 self._bound_turn(event)
             case events.FilesRestored() if event.action != "rewind":
                 self._settle()
                 self._add(Entry(Message(Role.USER, _restored(event))))
-            case events.ToolCallFinished() if event.call_id in self._calls.unanswered:
+            case events.ToolCallFinished() if event.call_id in self._unanswered:
                 self._answer(event.call_id, event.result, event)
             case _:
                 self._change(event)
@@ -415,14 +405,14 @@ class Conversation:
         self.entries.cut(length, self.folding.kept_from)
         if self._gist_to > length:
             self._gist, self._gist_to = TranscriptSummary(), 0
-        self._calls.unanswered = {}
+        self._unanswered = {}
         self._is_in_turn = False
         self._turns = {each: start for each, start in self._turns.items() if start < length}
 
     def _settle(self) -> None:
         """Answer calls that never ran: servers refuse a conversation with an unanswered call."""
-        for call_id in tuple(self._calls.unanswered):
-            self._answer(call_id, _UNKNOWN if call_id in self._calls.started else _NOT_RUN, None)
+        for call_id in tuple(self._unanswered):
+            self._answer(call_id, _UNKNOWN if call_id in self._started else _NOT_RUN, None)
 
     def _bound_turn(self, event: events.TurnStarted | events.TurnEnded) -> None:
         """Take note that a turn begins or ends."""
@@ -435,17 +425,17 @@ class Conversation:
         self._is_in_turn = is_begin
 
     def _answer(self, call_id: str, text: str, event: events.ToolCallFinished | None) -> None:
-        del self._calls.unanswered[call_id]
+        del self._unanswered[call_id]
         images, gone = self._pictures(event.images if event is not None else ())
         message = Message(Role.TOOL, "\n\n".join((text, *gone)), call_id=call_id, images=images)
-        begun = self._calls.started.pop(call_id, None)
+        begun = self._started.pop(call_id, None)
         if event is None or begun is None:
             self._add(Entry(message, call_id, "result", is_ok=False))
             return
         title = f"result of {event.tool} {begun.title}".strip()[:_MAX_TITLE_CHARS]
         outcome = event.summary or ("" if event.ok else "failed")
         about = (event.tool, begun.title, outcome)
-        self._add(Entry(message, call_id, title, "", *about, is_ok=event.ok, files=self._calls.files.pop(call_id, ())))
+        self._add(Entry(message, call_id, title, "", *about, is_ok=event.ok, files=self._files.pop(call_id, ())))
 
 
 def _ran(event: events.ToolCallFinished, command: str, files: tuple[str, ...]) -> Entry:

@@ -184,7 +184,9 @@ def read_steps(history: Sequence[events.Envelope], foreign: int = 0) -> Ledger:
             case events.CheckpointCreated() as event:
                 kept[event.call_id] = event
             case events.FilesChanged(is_tried=False) as event:
-                ledger.records.append(_changed(envelope, event, calls.get(event.call_id), kept.get(event.call_id)))
+                call, checkpoint = calls.get(event.call_id), kept.get(event.call_id)
+                what = (call.turn_id, call.tool, call.title) if call else ("", "", "")
+                ledger.records.append(_record(envelope, event, what, checkpoint.left_out if checkpoint else ()))
             case events.FilesRestored() as event:
                 _take_restored(ledger, envelope, event)
             case events.Rewound(turn_id=turn_id) if turn_id in ledger.turns:
@@ -201,22 +203,16 @@ def _without_checkpoints(envelope: events.Envelope) -> events.Envelope:
     return envelope
 
 
-def _changed(
+def _record(
     envelope: events.Envelope,
-    event: events.FilesChanged,
-    call: events.ToolCallStarted | None,
-    kept: events.CheckpointCreated | None,
+    event: events.FilesChanged | events.FilesRestored,
+    what: tuple[str, str, str],
+    left_out: tuple[str, ...] = (),
 ) -> Record:
-    step = Step(
-        id=step_id(envelope.seq),
-        turn_id=call.turn_id if call else "",
-        tool=call.tool if call else "",
-        title=call.title if call else "",
-        time=envelope.time,
-        changes=event.changes,
-        can_undo=bool(event.before and event.after),
-    )
-    return Record(step, event.before, event.after, kept.left_out if kept else ())
+    """Return the record of a step: `what` is its turn, its tool and its title."""
+    can_undo = bool(event.before and event.after)
+    step = Step(step_id(envelope.seq), *what, envelope.time, event.changes, can_undo=can_undo)
+    return Record(step, event.before, event.after, left_out)
 
 
 def _take_restored(ledger: Ledger, envelope: events.Envelope, event: events.FilesRestored) -> None:
@@ -226,11 +222,8 @@ def _take_restored(ledger: Ledger, envelope: events.Envelope, event: events.File
     elif event.action == "redo":
         ledger.undone = [each for each in ledger.undone if each not in event.calls]
     else:
-        turn_id = ledger.turns[-1] if ledger.turns else ""
-        title = ", ".join(event.files[:3])
-        can_undo = bool(event.before and event.after)
-        step = Step(step_id(envelope.seq), turn_id, "restore", title, envelope.time, event.changes, can_undo=can_undo)
-        ledger.records.append(Record(step, event.before, event.after))
+        what = (ledger.turns[-1] if ledger.turns else "", "restore", ", ".join(event.files[:3]))
+        ledger.records.append(_record(envelope, event, what))
 
 
 def take_back(diff: str, index: int, old: str, new: str, now: str) -> str:

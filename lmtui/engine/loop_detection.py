@@ -133,8 +133,7 @@ class LoopDetector:
 
         A long result is left out only where it is the newest of its call: else nobody could tell which one is meant.
         """
-        key = (tool, _digest(_canonical(arguments)), _digest(_essence(text)))
-        self._given[call_id] = key
+        key = self._given[call_id] = _key_of(tool, arguments, text)
         recent = [each.given or each.key for each in self._counts.last][-self.window + 1 :]
         if key not in recent:
             return text
@@ -243,11 +242,10 @@ class LoopDetector:
 
     def _key(self, event: events.ToolCallFinished, begun: events.ToolCallStarted) -> tuple[str, str, str]:
         """Return the key of a call by what the log holds of it, where a result that came again may be told in other words."""
-        call = (event.tool, _digest(_canonical(begun.arguments)))
-        same = (each.key for each in reversed(self._counts.last) if each.key[:2] == call)
-        if event.result == _SAME and (newest := next(same, None)):
-            return newest
-        return (*call, _digest(_essence(_without_remark(event.result))))
+        said = event.result.removeprefix(f"{_SAME}\n").removesuffix(f"\n{_SAME_FAILURE}")  # as `answer` says it again
+        key = _key_of(event.tool, begun.arguments, said)
+        same = (each.key for each in reversed(self._counts.last) if each.key[:2] == key[:2])
+        return next(same, key) if event.result == _SAME else key
 
     def _close(self) -> None:
         """End the step under way, if one is."""
@@ -322,22 +320,13 @@ class LoopDetector:
                 yield Loop(kind, what, count, advice, is_over=count >= over)
 
 
-def _canonical(arguments: Mapping[str, object]) -> str:
-    return json.dumps(dict(arguments), sort_keys=True, default=str)
+def _key_of(tool: str, arguments: Mapping[str, object], result: str) -> tuple[str, str, str]:
+    given = json.dumps(dict(arguments), sort_keys=True, default=str)
+    return tool, _digest(given), _digest(result.removesuffix(", unchanged"))
 
 
 def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _without_remark(text: str) -> str:
-    """Return a result without what `LoopDetector.answer` says of its coming again."""
-    return text.removeprefix(f"{_SAME}\n").removesuffix(f"\n{_SAME_FAILURE}")
-
-
-def _essence(text: str) -> str:
-    """Return what tells results apart."""
-    return text.removesuffix(", unchanged")
 
 
 _STOPS = (events.TurnReason.INTERRUPTED, events.TurnReason.ERROR, events.TurnReason.LIMIT, events.TurnReason.UNFINISHED)

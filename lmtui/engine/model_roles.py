@@ -70,7 +70,8 @@ async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Pri
         return False
     started, unloaded, url = agent.services.monotonic(), [], agent.services.provider.url
     is_begun, problem = False, None
-    wanted_tokens = _window_of(agent, role, model)
+    own, coder = (agent.model.roles.get(each, RoleModel()).context_length for each in (role, ModelRole.CODER))
+    wanted_tokens = own or (coder if model == agent.state.model.main.model else 0) or 0
     try:
         async with aclosing(agent.model.loader(url, model, wanted_tokens, priority)) as steps:
             async for step in steps:
@@ -96,13 +97,6 @@ async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Pri
         )
         agent.notify(f"{text} {window_fix(served.server)}")
     return True
-
-
-def _window_of(agent: Agent, role: ModelRole, model: str) -> int:
-    """Return the window that the settings want for a role's model, 0 where they do not say."""
-    own = agent.model.roles.get(role, RoleModel()).context_length
-    main = agent.model.roles.get(ModelRole.CODER, RoleModel()).context_length if model == agent.state.model.main.model else 0
-    return own or main or 0
 
 
 async def take_role(agent: Agent) -> None:

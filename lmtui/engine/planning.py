@@ -89,10 +89,8 @@ class PlanModePolicy:
         """Return what follows from an answer in plan mode whose calls were run, None where it is as in any other mode."""
         if not self.agent.state.planning.is_on or self.agent.state.depth:
             return None
-        if self._is_asked():
-            return self._ending()
-        if completion.message.tool_calls:
-            return None
+        if (ending := self._ending()) or completion.message.tool_calls:
+            return ending
         text = completion.message.text
         try:
             proposal = find_proposal(text)
@@ -100,15 +98,15 @@ class PlanModePolicy:
                 propose_plan(self.agent, proposal)
         except ToolError as error:
             return self._nudge(error.full_text()) or Done()
-        if self._is_asked():
-            return self._ending()
+        if ending := self._ending():
+            return ending
         return self._nudge(_AS_VALUE + FORM) if len(_LISTED.findall(text)) > 1 else None
 
-    def _is_asked(self) -> bool:
+    def _ending(self) -> Stop | None:
+        """Return how the turn ends in which a plan was proposed."""
         asked = self.agent.state.planning.asked
-        return asked is not None and asked.turn_id == self.agent.turn.id
-
-    def _ending(self) -> Stop:
+        if asked is None or asked.turn_id != self.agent.turn.id:
+            return None
         is_attended = self.agent.services.approvals.is_attended
         return Stop(TurnReason.WAITING, "") if is_attended else Stop(TurnReason.BLOCKED, _WAITS)
 

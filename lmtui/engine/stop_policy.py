@@ -415,24 +415,17 @@ def judge_wait(agent: Agent, completion: Completion) -> Continue | Stop | None:
     """Return what follows where an answer whose calls were run says something of waiting; only the root agent waits."""
     if agent.id != ROOT:
         return None
-    wait = _wait_after(agent, completion)
-    if isinstance(wait, str):
-        return Continue(wait) if wait else None
+    wait = agent.turn.wanted_wait
+    try:
+        if wait is None and not completion.message.tool_calls:
+            wait = read_wait(completion.message.text, agent.services.now())
+    except UsageError as error:  # the model is told once in a turn
+        agent.turn.refused_waits += 1
+        return Continue(f"You do not wait: {error.full_text()}") if agent.turn.refused_waits == 1 else None
+    if wait is None:
+        return None
     agent.emit(WaitSet(until=wait.until, why=wait.why, turn_id=agent.turn.id))
     return Stop(TurnReason.WAITING, "")
-
-
-def _wait_after(agent: Agent, completion: Completion) -> Wait | str:
-    """Return the wait that an answer asks for, else what the model is told: once in a turn about a line that cannot be read."""
-    if agent.turn.wanted_wait is not None:
-        return agent.turn.wanted_wait
-    if completion.message.tool_calls:
-        return ""
-    try:
-        return read_wait(completion.message.text, agent.services.now()) or ""
-    except UsageError as error:
-        agent.turn.refused_waits += 1
-        return f"You do not wait: {error.full_text()}" if agent.turn.refused_waits == 1 else ""
 
 
 class SessionSleep:

@@ -386,13 +386,6 @@ def begin(agent: Agent, call: ToolCall, prepared: PreparedCall | None, by: str =
     )
 
 
-def refuse_call(agent: Agent, call: ToolCall, result: ToolResult) -> None:
-    """Answer a call that is not considered; the log still records what it asked for."""
-    prepared, _ = _prepare(agent, call)
-    begin(agent, call, prepared)
-    _CallRun(agent, call, prepared, result=result).end()
-
-
 def _prepare(agent: Agent, call: ToolCall) -> tuple[PreparedCall | None, str]:
     try:
         check_copied(call)
@@ -488,7 +481,9 @@ async def run_calls(agent: Agent, calls: Sequence[ToolCall]) -> None:
     most = agent.services.limits.max_calls_per_message
     text = f"Not run: at most {most} calls in one message. Call it again if you still need it."
     for call in calls[len(allowed) :]:
-        refuse_call(agent, call, ToolResult(text, TOO_MANY_CALLS, ok=False))
+        prepared, _ = _prepare(agent, call)  # the log records what it asked for
+        begin(agent, call, prepared)
+        _CallRun(agent, call, prepared, result=ToolResult(text, TOO_MANY_CALLS, ok=False)).end()
 
 
 async def _reading(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PendingCall]]:

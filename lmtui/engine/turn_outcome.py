@@ -64,9 +64,7 @@ def ends_for_open_work(past: Sequence[events.Envelope]) -> list[events.Event]:
             events.ApprovalResolved(agent=ask.agent, approval_id=ask.approval_id, outcome=events.Outcome.NO, by="interrupt")
             for ask in asks.values()
         ),
-        *_ends_of_agents(
-            agents, [_unfinished(call, _NOT_RUN if call.call_id in waiting else _UNKNOWN) for call in calls.values()]
-        ),
+        *_ends_of_agents(agents, [_unfinished(call, is_waiting=call.call_id in waiting) for call in calls.values()]),
         *_own_model(past),
         *(_cut_short(turn, past) for turn in turns.values()),
     ]
@@ -124,7 +122,8 @@ def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[events.T
     return [*found, *(call for call in calls if call.agent not in agents)]
 
 
-def _unfinished(call: events.ToolCallStarted, text: str) -> events.ToolCallFinished:
+def _unfinished(call: events.ToolCallStarted, *, is_waiting: bool) -> events.ToolCallFinished:
+    text = _NOT_RUN if is_waiting else _UNKNOWN
     return events.ToolCallFinished(
         agent=call.agent, call_id=call.call_id, tool=call.tool, ok=False, result=text, elapsed_ms=0, summary=UNFINISHED
     )

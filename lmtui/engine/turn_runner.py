@@ -360,7 +360,12 @@ class OutsideCalls:
             SessionFileError: the log cannot be written.
         """
         async with self._places:
-            self._begin()
+            if self._running == 0:
+                turn_id = self._next_turn()
+                self._agent.begin(turn_id)
+                self._agent.emit(events.TurnStarted(agent=self._agent.id, turn_id=turn_id))
+                self._began_s = self._agent.services.monotonic()
+            self._running += 1
             reason = events.TurnReason.DONE
             try:
                 found = await run_call(self._agent, call, by=by)
@@ -368,18 +373,7 @@ class OutsideCalls:
                 reason = events.TurnReason.INTERRUPTED
                 raise
             finally:
-                self._end(reason)
+                self._running -= 1
+                if self._running == 0:
+                    self._agent.end_turn(reason, self._began_s)
         return replace(found, text=self._redactor.text(truncate_result(call.name, found.text, _MAX_RESULT_CHARS)))
-
-    def _begin(self) -> None:
-        if self._running == 0:
-            turn_id = self._next_turn()
-            self._agent.begin(turn_id)
-            self._agent.emit(events.TurnStarted(agent=self._agent.id, turn_id=turn_id))
-            self._began_s = self._agent.services.monotonic()
-        self._running += 1
-
-    def _end(self, reason: events.TurnReason) -> None:
-        self._running -= 1
-        if self._running == 0:
-            self._agent.end_turn(reason, self._began_s)
