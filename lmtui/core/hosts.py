@@ -24,16 +24,11 @@ def base_url(address: str) -> str:
         text = f"http://{text}"
     try:
         parts = urlsplit(text)
-        has_host = (
-            not re.search(r"\s", text)
-            and parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and (parts.port is None or parts.port > 0)
-        )
+        if re.search(r"\s", text) or parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError(text)
     except ValueError as error:
-        raise _not_an_address(address) from error
-    if not has_host:
-        raise _not_an_address(address)
+        hint = "Write it as http://127.0.0.1:1234 or http://127.0.0.1:1234/v1."
+        raise UsageError(f"not a server address: {address!r}", hint) from error
     path = parts.path.rstrip("/")
     for ending in ("/chat/completions", "/completions", "/models"):
         path = path.removesuffix(ending)
@@ -41,10 +36,6 @@ def base_url(address: str) -> str:
         path += "/v1"
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, path, "", ""))
-
-
-def _not_an_address(address: str) -> UsageError:
-    return UsageError(f"not a server address: {address!r}", "Write it as http://127.0.0.1:1234 or http://127.0.0.1:1234/v1.")
 
 
 def root_url(address: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
@@ -52,8 +53,8 @@ def compare(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     return found
 
 
-def hunks_of(spans: Sequence[Span], context: int = CONTEXT, *, is_fine: bool = False) -> list[list[Span]]:
-    """Return the hunks, each with at most `context` unchanged lines before, after and twice as many within.
+def hunks_of(spans: Sequence[Span], *, is_fine: bool = False) -> list[list[Span]]:
+    """Return the hunks, each with at most `CONTEXT` unchanged lines before, after and twice as many within.
 
     `is_fine`: unchanged lines always end a hunk, as where hunks are chosen one by one; neighbours share what is between them.
     """
@@ -62,14 +63,14 @@ def hunks_of(spans: Sequence[Span], context: int = CONTEXT, *, is_fine: bool = F
         if span.is_equal:
             continue
         before = spans[at - 1] if at else None
-        is_near = not is_fine and before is not None and before.old_end - before.old_start <= 2 * context
+        is_near = not is_fine and before is not None and before.old_end - before.old_start <= 2 * CONTEXT
         if found and is_near and before is not None:
             found[-1][-1] = before  # the whole of it, in the place of its first lines
         else:
-            found.append([_last_lines(before, context)] if before is not None else [])
+            found.append([_last_lines(before)] if before is not None else [])
         found[-1].append(span)
         if at + 1 < len(spans):
-            found[-1].append(_first_lines(spans[at + 1], context))
+            found[-1].append(_first_lines(spans[at + 1]))
     return found
 
 
@@ -114,14 +115,14 @@ def merge(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> st
     return "".join([*found, *base[at:]])
 
 
-def _first_lines(span: Span, count: int) -> Span:
-    size = min(count, span.old_end - span.old_start)
-    return Span(_EQUAL, span.old_start, span.old_start + size, span.new_start, span.new_start + size)
+def _first_lines(span: Span) -> Span:
+    size = min(CONTEXT, span.old_end - span.old_start)
+    return span._replace(old_end=span.old_start + size, new_end=span.new_start + size)
 
 
-def _last_lines(span: Span, count: int) -> Span:
-    size = min(count, span.old_end - span.old_start)
-    return Span(_EQUAL, span.old_end - size, span.old_end, span.new_end - size, span.new_end)
+def _last_lines(span: Span) -> Span:
+    size = min(CONTEXT, span.old_end - span.old_start)
+    return span._replace(old_start=span.old_end - size, new_start=span.new_end - size)
 
 
 def _joined(matches: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
@@ -213,14 +214,8 @@ def _anchors(old: Sequence[str], new: Sequence[str], where: _Range) -> list[tupl
 
 def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
     """Return the lines that are once, in their order, with their places."""
-    places: dict[str, int] = {}
-    more: set[str] = set()
-    for at in range(start, end):
-        if places.setdefault(lines[at], at) != at:
-            more.add(lines[at])
-    for line in more:
-        del places[line]
-    return places
+    counts = Counter(lines[start:end])
+    return {line: at for at, line in enumerate(lines[start:end], start) if counts[line] == 1}
 
 
 def _slowly(old: Sequence[str], new: Sequence[str], where: _Range) -> list[tuple[int, int, int]]:

@@ -117,7 +117,8 @@ class _Filling:
                 found.append(self._take(2))
             elif match := _PLACE.match(self._command, self._at):
                 self._at = match.end()
-                found.append(self._in_quotes(match) if quote else self._bare(match))
+                typed = self._arguments if match["all"] else _word(self._words, match["one"])
+                found.append(_SPECIAL_IN_QUOTES.sub(r"\\\1", typed) if quote else self._bare(match))
             elif not quote and char == "#" and (not self._at or self._command[self._at - 1] in _BEFORE_COMMENT):
                 found.append(self._take(len(self._command)))
             else:
@@ -133,20 +134,12 @@ class _Filling:
         self._at += count
         return self._command[start : self._at]
 
-    def _in_quotes(self, match: re.Match[str]) -> str:
-        text = self._arguments if match["all"] else self._word(match["one"])
-        return _SPECIAL_IN_QUOTES.sub(r"\\\1", text)
-
     def _bare(self, match: re.Match[str]) -> str:
         if match["all"]:
             return shlex.join(self._words)
-        word = self._word(match["one"])
+        word = _word(self._words, match["one"])
         is_descriptor = word.isdigit() and self._command[self._at : self._at + 1] in ("<", ">")  # `2>` is not the word 2
         return f"'{word}'" if is_descriptor else shlex.quote(word)
-
-    def _word(self, number: str) -> str:
-        place = int(number) - 1
-        return self._words[place] if place < len(self._words) else ""
 
 
 AS_WORDS = "To send it as text, put a space before it."

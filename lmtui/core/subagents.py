@@ -256,11 +256,10 @@ def read_deliverable(value: object, task_id: str = "") -> Deliverable:
         return Deliverable(description=str(value or ""))
     paths = tuple(str(path).strip() for path in (*_list(value.get("path")), *_list(value.get("paths"))) if str(path).strip())
     kind = str(value.get("type") or ("file" if len(paths) == 1 else "files" if paths else "report")).strip().lower()
+    of = f" of task {task_id}" if task_id else ""
     if kind not in DELIVERABLES:
-        of = f" of task {task_id}" if task_id else ""
         raise ToolError(f"the deliverable{of} is of type {kind[:40]!r}", f"It is one of {', '.join(DELIVERABLES)}.")
     if kind in ("file", "files") and not paths:
-        of = f" of task {task_id}" if task_id else ""
         raise ToolError(f"the deliverable{of} is a file and has no path", "Name the path that is to be written.")
     return Deliverable(kind, str(value.get("description") or ""), paths[:_MAX_PATHS], str(value.get("format") or ""))
 

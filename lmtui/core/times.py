@@ -98,7 +98,7 @@ def read_moment(text: str, now: datetime, zone: tzinfo) -> datetime:
     """
     text = text.strip()
     if _CLOCK.match(text) is not None:
-        return _next_clock(_time_of(text), now, zone)
+        return _next_clock(clock_time(text), now, zone)
     found = _IN.match(text)
     try:
         if found is not None:
@@ -117,18 +117,6 @@ def _next_clock(clock: time, now: datetime, zone: tzinfo) -> datetime:
     return found if found > now else moment_of(datetime.combine(today + timedelta(days=1), clock), zone)
 
 
-def _time_of(text: str) -> time:
-    """Return a time of the day.
-
-    Raises:
-        UsageError: there is none such.
-    """
-    try:
-        return time.fromisoformat(text if text[1:2] != ":" else f"0{text}")
-    except ValueError as error:
-        raise UsageError(f"{text[:20]!r} is not a time of the day", "Write HH:MM, such as 09:30.") from error
-
-
 def clock_time(text: str) -> time:
     """Return a time of the day, `HH:MM`.
 
@@ -136,9 +124,11 @@ def clock_time(text: str) -> time:
         UsageError: it is none.
     """
     text = text.strip()
-    if _CLOCK.match(text) is None:
-        raise UsageError(f"{text[:20]!r} is not a time of the day", "Write HH:MM, such as 09:30.")
-    return _time_of(text)
+    whole = text if text[1:2] != ":" else f"0{text}"
+    try:
+        return time.fromisoformat(whole if _CLOCK.match(text) else "")
+    except ValueError as error:
+        raise UsageError(f"{text[:20]!r} is not a time of the day", "Write HH:MM, such as 09:30.") from error
 
 
 def span_s(text: str) -> int:
