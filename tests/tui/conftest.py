@@ -14,7 +14,7 @@ from textual.css.stylesheet import Stylesheet
 from tests.tui.one_app import Cases
 from tests.tui.quiet import draw_only_whole_frames, let_apps_go, parse_once, run_counted, wait_for_idle
 
-TESTS_BETWEEN = 25
+TESTS_BETWEEN = 4
 ONLY_WHAT_IS_NEW = SimpleNamespace(**{**vars(gc), "collect": lambda _=1: gc.collect(1), "freeze": int, "unfreeze": int})
 _TESTS = count(1)
 
