@@ -126,13 +126,6 @@ def denied_rules(definition: AgentDefinition) -> tuple[Rule, ...]:
     return tuple(rule for rule in _rules(definition, definition.denied, Effect.DENY) if rule.pattern != "*")
 
 
-def narrowed(toolbox: Toolbox, scopes: Sequence[SkillScope]) -> Toolbox:
-    """Return the tools of a sub-agent as far as its definition, and those of the agents above it, name them."""
-    for scope in scopes:
-        toolbox = NarrowedToolbox(toolbox, scope) if scope.is_agent else toolbox
-    return toolbox
-
-
 class NarrowedToolbox:
     """Implements `core.ports.Toolbox` over another: of its tools those that a definition names, and the one that reports."""
 
@@ -272,6 +265,9 @@ class Team:
         depth, model = parent.state.depth + 1, parent.state.model
         prompt = _prompt(parent, kind, definition)
         scopes = (*parent.state.skills.scopes, *(scopes_of(definition) if definition else ()))
+        toolbox = self.parts.toolbox(kind, can_send=self.can_send(depth))
+        for scope in scopes:  # what its definition, and those of the agents above it, leave
+            toolbox = NarrowedToolbox(toolbox, scope) if scope.is_agent else toolbox
         state = AgentState(
             agent=agent_id,
             depth=depth,
@@ -284,7 +280,7 @@ class Team:
         )
         services = replace(
             parent.services,
-            toolbox=narrowed(self.parts.toolbox(kind, can_send=self.can_send(depth)), scopes),
+            toolbox=toolbox,
             limits=self.parts.limits,
             features=parent.services.features.only(Web),
         )

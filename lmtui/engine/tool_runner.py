@@ -124,7 +124,8 @@ class _CallRun:
                 return
             prepared, context = allowed, self._allowed_context(allowed, behind, context, answer)
         await self._run(prepared, context, is_reading=decision.is_read_only)
-        if decision.is_read_only and not agent.state.only_reads and trial.was_held_back(self.result):
+        is_held = not self.result.ok and trial.WAS_HELD_BACK.search(self.result.text)
+        if decision.is_read_only and not agent.state.only_reads and is_held:
             await self._run_writing(prepared, context, trial.HELD_BACK)
 
     async def _try(self, prepared: PreparedCall, context: ToolContext, rule: str = "") -> bool:

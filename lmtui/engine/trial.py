@@ -38,13 +38,8 @@ _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
 GROWING_S = 10.0
 NO_OVERLAYS = "No overlay could be created, so commands run read-only first and need approval to write: {why}"
 HELD_BACK = "it tried to change files or reach a host"
-_SIGNS = re.compile("Read-only file system|EROFS|Could not resolve host|[Nn]ame resolution|ENOTFOUND|EAI_AGAIN")
+WAS_HELD_BACK = re.compile("Read-only file system|EROFS|Could not resolve host|[Nn]ame resolution|ENOTFOUND|EAI_AGAIN")
 UNSEEN = "what it changes cannot be shown, and may not be undone: {why}"
-
-
-def was_held_back(result: ToolResult) -> bool:
-    """Tell whether a command failed because it ran where nothing can be changed or reached."""
-    return not result.ok and _SIGNS.search(result.text) is not None
 
 
 @contextlib.asynccontextmanager
