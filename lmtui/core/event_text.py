@@ -42,10 +42,7 @@ def set_budget(budgets: Budgets, words: str) -> None:
     Raises:
         UsageError: the words are not a budget.
     """
-    if words.strip() == "off":
-        budgets.give(SessionBudget())
-        return
-    budgets.give(whole_budget(words))
+    budgets.give(SessionBudget() if words.strip() == "off" else whole_budget(words))
 
 
 def begin_deep(budgets: Budgets, words: str) -> str:

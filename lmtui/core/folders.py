@@ -62,7 +62,6 @@ def project_lines(projects: Sequence[KnownProject], now: datetime) -> Iterator[s
     for name, each in zip(names, projects, strict=True):
         tags = "".join(f"  #{sanitize_line(tag)}" for tag in each.tags)
         failed = f", {each.failed} failed" if each.failed else ""
-        line = f"{name:<{width}}  {each.used_text(now):<16}  {each.plans_text + failed:<24}  {sanitize_line(each.path)}{tags}"
-        yield line
+        yield f"{name:<{width}}  {each.used_text(now):<16}  {each.plans_text + failed:<24}  {sanitize_line(each.path)}{tags}"
         if each.state_text:
             yield f"{'':<{width}}  {each.state_text}"

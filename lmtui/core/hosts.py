@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from lmtui.core.errors import ToolError, UsageError
 
@@ -290,19 +290,15 @@ def read_address(text: str) -> PageAddress:
         raise ToolError(f"{text[:80]!r} is not a web address: {error}") from error
     if parts.scheme not in _PORTS:
         raise ToolError(f"only http and https are fetched, not {parts.scheme[:20]}")
-    _check(parts, text)
-    host = (parts.hostname or "").rstrip(".")
-    whole = parts._replace(netloc=parts.netloc.lower(), fragment="").geturl()
-    return PageAddress(whole, parts.scheme, host, port or _PORTS[parts.scheme], _is_name(host) or is_public(host))
-
-
-def _check(parts: SplitResult, text: str) -> None:
     if not parts.hostname or len(text) > _MAX_URL_CHARS:
         raise ToolError(f"{text[:80]!r} is not a web address")
     if "@" in parts.netloc:
         raise ToolError("addresses with a user name or password are not fetched")
     if any(ord(char) <= ord(" ") or ord(char) > ord("~") for char in text.strip()):
         raise ToolError("an address has no spaces and no letters beyond ASCII", "Write them as %XX, host names as xn--….")
+    host = parts.hostname.rstrip(".")
+    whole = parts._replace(netloc=parts.netloc.lower(), fragment="").geturl()
+    return PageAddress(whole, parts.scheme, host, port or _PORTS[parts.scheme], _is_name(host) or is_public(host))
 
 
 def _is_name(host: str) -> bool:

@@ -77,16 +77,14 @@ class Field:
     def _number(self, text: str) -> float:
         try:
             found = int(text) if self.kind == "integer" else float(text)
+            if isinstance(found, float) and not math.isfinite(found):
+                raise ValueError(text)
         except ValueError as error:
-            raise self._no_number() from error
-        if isinstance(found, float) and not math.isfinite(found):
-            raise self._no_number()
+            whole = "whole " if self.kind == "integer" else ""
+            raise UsageError(f"{self.title}: a {whole}number, such as 3") from error
         if (self.least is not None and found < self.least) or (self.most is not None and found > self.most):
             raise UsageError(f"{self.title}: a number from {self.least} to {self.most}")
         return found
-
-    def _no_number(self) -> UsageError:
-        return UsageError(f"{self.title}: a {'whole ' if self.kind == 'integer' else ''}number, such as 3")
 
 
 def _bound(value: object) -> float | None:

@@ -437,7 +437,9 @@ class CommandEffect:
     def parts(self) -> tuple[EffectPart, ...]:
         """Return what can be kept one by one: what is deleted first, then what is changed, renamed and created."""
         found = [*self._file_parts(), *(EffectPart(f"{path}/", EffectKind.CREATED) for path in self.made)]
-        found += [EffectPart(f"{path}/", EffectKind.DELETED) for path in self._bare_removed()]
+        deleted = [each.path for each in self.changes if each.kind is FileChangeKind.DELETED]
+        bare = (folder for folder in self.removed if not any(path.startswith(f"{folder}/") for path in deleted))
+        found += [EffectPart(f"{path}/", EffectKind.DELETED) for path in bare]  # the others go with their files
         order = list(EffectKind)
         return tuple(sorted(found, key=lambda part: (order.index(part.kind), part.path)))
 
@@ -453,13 +455,6 @@ class CommandEffect:
             diff = "" if source else each.diff
             part = EffectPart(each.path, kind, diff, hunks, each.added_lines, each.removed_lines, size, source)
             yield replace(part, mode=self.modes.get(each.path, 0), is_cut=each.is_cut)
-
-    def _bare_removed(self) -> Iterator[str]:
-        """Yield the folders that are gone and had no file: those of the others go with their files."""
-        deleted = [each.path for each in self.changes if each.kind is FileChangeKind.DELETED]
-        for folder in self.removed:
-            if not any(path.startswith(f"{folder}/") for path in deleted):
-                yield folder
 
     def chosen(self, units: Collection[int] | None) -> EffectChoice:
         """Return what is kept with some units (see `units_of`), all with None."""
