@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,11 +48,6 @@ class ScriptedCall:
 
     name: str
     arguments: dict[str, object] | str
-
-    @property
-    def arguments_text(self) -> str:
-        """Return the arguments as they are sent."""
-        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -84,15 +85,11 @@ def keep_choice(choice: ServerChoice, *, is_next: bool = True) -> None:
     others = [each for each in kept if not is_same_server(each.url, choice.url)]
     others.insert(0 if is_next else 1, choice)
     newest, *earlier = (asdict(each) for each in others[:MOST_KEPT])
-    draft = _file().with_suffix(f".{os.getpid()}.new")
-    try:
+    with suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(json.dumps({**newest, "earlier": earlier}))
-        draft.replace(_file())
-    except OSError:
-        return
+        with NamedTemporaryFile("w", encoding="utf-8", dir=_file().parent, delete=False) as draft:  # only the user can read it
+            draft.write(json.dumps({**newest, "earlier": earlier}))
+        Path(draft.name).replace(_file())
 
 
 def _file() -> Path:

@@ -229,7 +229,7 @@ async def _deltas(turn: ScriptedTurn, *, is_half: bool) -> AsyncIterator[dict[st
         await asyncio.sleep(pause_s)
         yield {"content": piece}
     for index, call in enumerate(turn.calls):
-        text = call.arguments_text
+        text = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
         head = {"name": call.name, "arguments": ""}
         call_id = f"call_{index}_{zlib.crc32(text.encode('utf-8', 'replace')):08x}"
         yield {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": head}]}

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_items import OPENING, Found, GemmaItem, Item, JsonItem, PythonItem, TagItem
-from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall, ToolNames, required
+from lmtui.models.parsing.call_items import GLM_END, OPENING, Found, GemmaItem, Item, JsonItem, PythonItem, TagItem
+from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall, ToolNames, own_parameter, required
 from lmtui.models.parsing.text_formats import (
     FENCE,
     FENCE_MAY_COME,
     FENCES,
-    GEMMA,
-    GEMMA_MAY_COME,
     JSON_FENCES,
     WORD,
     TagKind,
-    glm_at,
     mark_at,
     may_be_mark,
 )
@@ -28,6 +26,10 @@ _NESTED = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")
 _CALL_ID = re.compile(r"\[CALL_ID\]\s*[\w\-]{1,64}\s*")
 _CALL_ID_MAY_COME = re.compile(r"\[(?:C(?:A(?:L(?:L(?:_(?:I(?:D(?:\]\s*[\w\-]{0,64}\s*)?)?)?)?)?)?)?)?\Z")
 _NUMBER_MAY_COME = re.compile(r":\d{0,4}\Z")
+_GEMMA = re.compile(r"call:\s*(?:default_api[:.])?([A-Za-z_][\w.\-]{0,80})(?::[A-Za-z_][\w.\-]{0,80}){0,3}\s*(?=[({])")
+_GEMMA_MAY_COME = re.compile(r"call:\s*[\w.\-:]{0,200}\s*\Z")
+_GLM_KEY = re.compile(r"<arg_key>|[\w.\-]{1,100}</arg_key>")
+_GLM_KEY_MAY_COME = re.compile(r"(?:[\w.\-]{0,100}</?|<)?[a-z_]{0,8}\Z")
 _TICKS = re.compile(r"`+")
 _WINDOW = 8192
 _UNKNOWN = ToolSpec("", "", {})
@@ -261,13 +263,13 @@ class CallBlockParser:
 
     def _take_family(self, text: str, at: int, end: int, *, is_final: bool) -> int | None:
         """Take a name in the ways of Gemma and GLM; None where it is not one."""
-        gemma = GEMMA.match(text, at)
-        if gemma is None and not is_final and GEMMA_MAY_COME.match(text, at):
+        gemma = _GEMMA.match(text, at)
+        if gemma is None and not is_final and _GEMMA_MAY_COME.match(text, at):
             return -1
         spec = self._tools.find(gemma[1] if gemma else text[at:end])
         if spec is None and not self.is_marked:
             return None
-        item = GemmaItem(self._tools, spec, is_known=True) if gemma else glm_at(text, at, end, self._tools, is_final=is_final)
+        item = GemmaItem(self._tools, spec, is_known=True) if gemma else _glm_at(text, at, end, self._tools, is_final=is_final)
         if item is None or isinstance(item, str):
             return None if item is None else -1
         self.is_marked, self.item = True, item
@@ -317,3 +319,30 @@ class CallBlockParser:
             return end
         self._end()
         return at
+
+
+def _glm_at(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) -> TagItem | Literal["more"] | None:
+    """Return the call of GLM's that a name begins, also where one of its marks is missing; "more" must come to tell.
+
+    Args:
+        text: what is read.
+        at: where the name is.
+        end: where the name ends; a key may be glued to it.
+        tools: what may be called.
+        is_final: no more comes.
+    """
+    name = text[at:end]
+    if text.startswith("</arg_key>", end):
+        glued = [
+            TagItem(spec, each, GLM_END)
+            for spec in tools.specs
+            for each in {spec.name, *spec.aliases}
+            if name.startswith(each) and own_parameter(spec, name[len(each) :])
+        ]
+        return glued[0] if len(glued) == 1 else None
+    mark = mark_at(text, end)
+    keys = end + (mark.size if mark and mark.kind is TagKind.SEP else 0)
+    keys = len(text) - len(text[keys:].lstrip())
+    if _GLM_KEY.match(text, keys):
+        return TagItem(tools.find(name), text[at:keys], GLM_END)
+    return "more" if not is_final and _GLM_KEY_MAY_COME.match(text, keys) else None

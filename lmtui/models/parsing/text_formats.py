@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Literal
 
-from lmtui.models.parsing.call_items import GLM_END, TagItem
-from lmtui.models.parsing.call_shapes import ToolNames, own_parameter
+from lmtui.models.parsing.call_shapes import ToolNames
 
 
 class TagKind(Enum):
@@ -92,40 +90,6 @@ def may_be_mark(text: str, at: int) -> bool:
     return len(text) - at < _LONGEST and text[at:].lower() in _STARTS
 
 
-_GLM_KEY = re.compile(r"<arg_key>|[\w.\-]{1,100}</arg_key>")
-_GLM_KEY_MAY_COME = re.compile(r"(?:[\w.\-]{0,100}</?|<)?[a-z_]{0,8}\Z")
-
-
-def glm_at(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) -> TagItem | Literal["more"] | None:
-    """Return the call of GLM's that a name begins, also where one of its marks is missing; "more" must come to tell.
-
-    Args:
-        text: what is read.
-        at: where the name is.
-        end: where the name ends; a key may be glued to it.
-        tools: what may be called.
-        is_final: no more comes.
-    """
-    name = text[at:end]
-    if text.startswith("</arg_key>", end):
-        glued = {
-            (each, spec.name): spec
-            for spec in tools.specs
-            for each in (spec.name, *spec.aliases)
-            if name.startswith(each) and own_parameter(spec, name[len(each) :])
-        }
-        if len(glued) != 1:
-            return None
-        ((each, _), spec), keys = next(iter(glued.items())), 0
-        return TagItem(spec, each, GLM_END)
-    mark = mark_at(text, end)
-    keys = end + (mark.size if mark and mark.kind is TagKind.SEP else 0)
-    keys = len(text) - len(text[keys:].lstrip())
-    if _GLM_KEY.match(text, keys):
-        return TagItem(tools.find(name), text[at:keys], GLM_END)
-    return "more" if not is_final and _GLM_KEY_MAY_COME.match(text, keys) else None
-
-
 FENCES = frozenset(
     ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
 )
@@ -133,8 +97,6 @@ JSON_FENCES = frozenset(("javascript", "js", "typescript", "ts", "bash", "sh", "
 FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
 FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
 WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
-GEMMA = re.compile(r"call:\s*(?:default_api[:.])?([A-Za-z_][\w.\-]{0,80})(?::[A-Za-z_][\w.\-]{0,80}){0,3}\s*(?=[({])")
-GEMMA_MAY_COME = re.compile(r"call:\s*[\w.\-:]{0,200}\s*\Z")
 _HEADER = re.compile(r"<\|(start|channel)\|>(.{0,300}?)<\|message\|>", re.DOTALL)
 HEADER_CHARS = 330
 _RECIPIENT = re.compile(r"\bto=([\w.\-]+)")
