@@ -339,15 +339,14 @@ class DataViewArguments(Arguments):
     """Which file, how many rows of each end, and which columns."""
 
     path: WorkspacePath = path_argument()
-    rows: int = argument(5, also=("n", "limit", "head"), is_told=False, ge=0)
+    rows: int = argument(5, also=("n", "limit", "head"), is_told=False, ge=0, le=MAX_ROWS)
     columns: tuple[str, ...] = argument((), also=("cols", "select"), is_told=False)
 
 
 async def _view(arguments: DataViewArguments, context: ToolContext) -> ToolResult:
-    rows = min(arguments.rows, MAX_ROWS)
     script = Path(__file__).with_name("data_script.py").read_text(encoding="utf-8")
     command = shlex.join(
-        ("python3", "-I", "-X", "utf8", "-c", script, arguments.path, str(rows), json.dumps(arguments.columns))
+        ("python3", "-I", "-X", "utf8", "-c", script, arguments.path, str(arguments.rows), json.dumps(arguments.columns))
     )
     result = await context.sandbox.run_command(command, timeout_s=_TIME_S, memory_mb=_MEMORY_MB)
     if result.is_timed_out:

@@ -20,7 +20,6 @@ from lmtui.paths import MOUNT_POINT
 from lmtui.tools.file_tools import is_kept_back
 from lmtui.tools.tool import Arguments, EmptyArguments, OtherTool, Told, Tool, WorkspacePath, always, argument, below_root
 
-MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 600
 _CODE_TITLE_CHARS = 120
 
 
@@ -29,7 +28,7 @@ class PythonArguments(Arguments):
 
     code: str = argument("", also=("source", "script", "input"))
     reset: bool = argument(default=False, also=("restart",), is_told=False)
-    timeout: int = argument(60, also=("timeout_s", "timeout_seconds"), is_told=False)
+    timeout: int = argument(60, also=("timeout_s", "timeout_seconds"), is_told=False, ge=1, le=600)
 
 
 async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResult:
@@ -37,9 +36,9 @@ async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResul
         await context.features[Interpreter].close()
         if not arguments.code.strip():
             return ToolResult("The interpreter is a fresh one.", "reset")
-    timeout_s = min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
-    ran = await context.features[Interpreter].run(arguments.code, timeout_s=timeout_s, on_output=context.on_output)
-    text = "\n".join(part for part in (ran.output.rstrip("\n"), *_notes(ran, timeout_s), *ran.left) if part) or "(no output)"
+    ran = await context.features[Interpreter].run(arguments.code, timeout_s=arguments.timeout, on_output=context.on_output)
+    notes = (*_notes(ran, arguments.timeout), *ran.left)
+    text = "\n".join(part for part in (ran.output.rstrip("\n"), *notes) if part) or "(no output)"
     ended = "error" * (not ran.is_ok) if not ran.is_timed_out else "timed out"
     return ToolResult(
         text, "interpreter ended" if ran.is_lost else ended, ok=ran.is_ok, images=ran.images if context.sees else ()
@@ -62,7 +61,7 @@ def _notes(ran: CodeResult, timeout_s: int) -> tuple[str, ...]:
 
 async def _code_preview(arguments: PythonArguments, _: ToolContext) -> Preview:
     reset = "# in a fresh interpreter\n" if arguments.reset else ""
-    return Preview(reset + arguments.code, limits=f"up to {min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)} s")
+    return Preview(reset + arguments.code, limits=f"up to {arguments.timeout} s")
 
 
 PYTHON = Tool(
