@@ -25,7 +25,6 @@ from lmtui.core.messages import (
     ThinkingChunk,
     ToolCall,
     ToolCallChunk,
-    ToolChoice,
 )
 from lmtui.core.model_events import CallFormChanged
 from lmtui.core.permissions.rules import Access
@@ -133,26 +132,22 @@ async def request_completion(agent: Agent) -> Completion:
 
 
 async def _answer_fitting(agent: Agent, request: ModelRequest, partial: _Partial) -> Completion:
-    """Send a request; one that the server refuses for its size is made smaller."""
-    try:
-        return await _answer(agent, request, partial)
-    except ContextOverflow as overflow:
-        return await _answer_smaller(agent, overflow, request.hold, partial)
+    """Send a request; one that the server refuses for its size is made smaller.
 
-
-async def _answer_smaller(agent: Agent, overflow: ContextOverflow, hold: ToolChoice, partial: _Partial) -> Completion:
-    """Make room and ask for the same again; more than once only where the server does not say how large its window is."""
-    for _ in range(_MOST_REFUSALS):
-        await agent.announce_compaction("auto")
-        compact_context(agent, overflow)
-        tell_state(agent)
+    More than once only where the server does not say how large its window is.
+    """
+    refusals = 0
+    while True:
         try:
-            return await _answer(agent, agent.request(agent.state.model.settings, hold), partial)
-        except ContextOverflow as error:
-            if error.window_tokens:
+            return await _answer(agent, request, partial)
+        except ContextOverflow as overflow:
+            refusals += 1
+            if refusals > _MOST_REFUSALS or (refusals > 1 and overflow.window_tokens):
                 raise
-            overflow = error
-    raise overflow
+            await agent.announce_compaction("auto")
+            compact_context(agent, overflow)
+            tell_state(agent)
+            request = agent.request(agent.state.model.settings, request.hold)
 
 
 async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Completion:
