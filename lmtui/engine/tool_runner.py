@@ -416,9 +416,8 @@ _FEWEST = 2
 
 async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], asked: dict[str, PendingCall]) -> None:
     """Ask about the calls that can be asked ahead, if they are two or more; `asked` takes them, by call id, as they begin."""
-    if agent.services.points.before_call or not agent.services.approvals.is_attended:
-        return
-    if len({call.id for call in calls}) != len(calls) or len(calls) < _FEWEST:
+    is_few = len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls)
+    if is_few or agent.services.points.before_call or not agent.services.approvals.is_attended:
         return
     candidates = [(call, prepared) for call, prepared in _independent(agent, calls) if prepared.access is not Access.NONE]
     try:
