@@ -264,6 +264,8 @@ class Approval(Question[Decided]):
     def values(self) -> Mapping[str, Decided]:
         """Return what the answers give that need no more words."""
         return {
+            "approve.once": Answer(Outcome.ONCE),
+            "approve.anyway": Answer(Outcome.ONCE),
             "request.session": Answer(Outcome.SESSION),
             "approve.try": Answer(Outcome.TRY),
             "approve.no": Answer(Outcome.NO),
@@ -274,8 +276,6 @@ class Approval(Question[Decided]):
         """Return what each answer does."""
         return {
             **super().handlers(),
-            "approve.once": lambda: self._allow(is_sure=False),
-            "approve.anyway": lambda: self._allow(is_sure=True),
             "request.always": self._choose_rule,
             "request.because": self._refuse_with_reason,
             "approve.edit": self._edit,
@@ -289,11 +289,6 @@ class Approval(Question[Decided]):
         if self._diff is not None:
             self._diff.toggle_split()
             self.dialog.call_after_refresh(self.dialog.draw)
-
-    def _allow(self, *, is_sure: bool) -> None:
-        """Allow it once; a dangerous command needs its own key."""
-        if is_sure == self.is_danger:
-            _ = self.dialog.dismiss(Answer(Outcome.ONCE))
 
     def _choose_rule(self) -> None:
         found = grants(self.request) if not self.is_danger else []
