@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -15,6 +14,7 @@ from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.paths import WORKSPACE_FOLDER, state_dir
 from lmtui.plain_files import open_own, own_folder
+from lmtui.store.state_files import locked
 
 
 def replace_file(file: Path, text: str) -> None:
@@ -119,9 +119,7 @@ class FolderConsent:
     def _keep(self, answers: dict[str, str]) -> None:
         file = _file()
         try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with file.with_suffix(".lock").open("w") as lock:  # other folders' answers are in the same file
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(file.with_suffix(".lock")):  # other folders' answers are in the same file
                 known = _load(file)
                 of_kind = known.get(self._name)
                 known[self._name] = {**(of_kind if isinstance(of_kind, dict) else {}), self._key: answers}

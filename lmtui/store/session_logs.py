@@ -378,7 +378,7 @@ def _make(folder: Path) -> None:
 
 
 def is_in_use(path: Path) -> bool:
-    """Tell whether an lmtui, this one or another, has a log open."""
+    """Tell whether an lmtui, this one or another, has a log open, or holds another lock file."""
     try:
         with open(path, "rb", opener=open_own) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -21,6 +21,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.batch.task_file import BatchTask, read_tasks
 from lmtui.paths import batches_dir
+from lmtui.store.session_logs import is_in_use
 
 TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
@@ -205,17 +206,7 @@ class BatchFolder:
 
     def is_locked(self) -> bool:
         """Tell whether a process is working on the batch."""
-        try:
-            handle = os.open(self.path / ".lock", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        return is_in_use(self.path / ".lock")
 
     def lock(self) -> None:
         """Keep other processes from working on the batch.

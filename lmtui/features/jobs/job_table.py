@@ -18,6 +18,7 @@ from lmtui.core.errors import JobsError
 from lmtui.features.jobs.values import JobRecord, JobsRead
 from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile
+from lmtui.store.session_logs import is_in_use
 
 Change = Callable[[Sequence[JobRecord]], Iterable[JobRecord]]
 
@@ -46,14 +47,7 @@ class ServingLock:
 
     def is_taken(self) -> bool:
         """Tell whether somebody holds the lock."""
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            return not _locked(descriptor, fcntl.LOCK_SH)
-        finally:
-            os.close(descriptor)
+        return is_in_use(self._path)
 
     def release(self) -> None:
         """Let go of the lock; idempotent."""
