@@ -127,10 +127,9 @@ def _rewrite(path: Path) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not load modules of the full suite for the quick one, unless they are asked for by name: a second of each worker."""
-    is_named = collection_path.name in " ".join(config.args)
-    if config.option.markexpr != "not full" or is_named or collection_path.parent.name not in _OF_THE_WHOLE_PROGRAM:
-        return None
-    return (collection_path.match("test_*.py") and "mark.quick" not in collection_path.read_text()) or None
+    is_quick = config.option.markexpr == "not full" and collection_path.name not in " ".join(config.args)
+    is_start = is_quick and collection_path.parent.name in _OF_THE_WHOLE_PROGRAM and collection_path.match("test_*.py")
+    return (is_start and "mark.quick" not in collection_path.read_text()) or None
 
 
 def pytest_collection_finish() -> None:
