@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from typing import Literal, cast, get_args
 from urllib.parse import quote
 
@@ -123,7 +122,7 @@ def wrap(line: Line, width: int) -> list[Line]:
     text = plain(line)
     if _fits(text, width):
         return [line]
-    return [strip_end(part) for part in _cut(line, _word_breaks(text, max(width, _NARROWEST)), len(text))]
+    return [strip_end(part) for part in _cut(line, _word_breaks(text, max(width, _NARROWEST)))]
 
 
 def fold(line: Line, width: int) -> list[Line]:
@@ -136,7 +135,7 @@ def fold(line: Line, width: int) -> list[Line]:
     for part in chop_cells(text, max(width, _NARROWEST))[:-1]:
         at += len(part)
         breaks.append(at)
-    return _cut(line, breaks, len(text))
+    return list(_cut(line, breaks))
 
 
 def crop(line: Line, width: int) -> Line:
@@ -265,8 +264,24 @@ def _word_breaks(text: str, width: int) -> list[int]:
     return breaks
 
 
-def _cut(line: Line, breaks: list[int], size: int) -> list[Line]:
-    return [slice_line(line, start, end) for start, end in pairwise([0, *breaks, size])]
+def _cut(line: Line, breaks: list[int]) -> Iterator[Line]:
+    starts = iter(breaks)
+    next_break = next(starts, -1)
+    part: list[Span] = []
+    at = 0
+    for text, role in line:
+        begin = 0
+        while next_break >= 0 and next_break < at + len(text):
+            if next_break - at > begin:
+                part.append((text[begin : next_break - at], role))
+            begin = next_break - at
+            yield tuple(part)
+            part = []
+            next_break = next(starts, -1)
+        if begin < len(text):
+            part.append((text[begin:], role))
+        at += len(text)
+    yield tuple(part)
 
 
 def split_lines(spans: Iterable[Span]) -> list[Line]:
