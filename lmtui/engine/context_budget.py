@@ -31,7 +31,8 @@ _LEAST_TIMED_TOKENS = 100
 class Budget:
     """What is known of the sizes and speeds of one model, in tokens as its server counts them.
 
-    `generation` goes up when everything is counted again, so that sizes from before are next to none from after.
+    `generation` goes up when everything is counted again, so that sizes from before are next to none from after.  `token_ratio`
+    says how many tokens the server counts for one of ours.
 
     Args:
         count: our own way of counting a text; it may get better while it is used.
@@ -48,6 +49,7 @@ class Budget:
         self._known_ratio = 0.0
         self.generation = 0
         self.image_tokens = IMAGE_TOKENS
+        self.token_ratio = 1.0
         self.read_tokens_per_s = 0.0
         self.write_tokens_per_s = 0.0
 
@@ -58,11 +60,6 @@ class Budget:
         other._sizes, other._points = {}, deque(maxlen=_KEPT_POINTS)
         return other
 
-    @property
-    def token_ratio(self) -> float:
-        """Return how many tokens the server counts for one of ours."""
-        return _clamped(_slope(self._points)) if self._points else self._known_ratio or 1.0
-
     def use(self, model: str, profile: ModelProfile) -> None:
         """Start from what is known of a model; one that is in use already continues with what was learned here."""
         if model != self._model:
@@ -71,7 +68,7 @@ class Budget:
             self._begin_anew()
             self.read_tokens_per_s = self.write_tokens_per_s = 0.0
         if not self._known_ratio and not self._points and profile.token_ratio > 0:
-            self._known_ratio = _clamped(profile.token_ratio)
+            self._known_ratio = self.token_ratio = _clamped(profile.token_ratio)
         self.read_tokens_per_s = self.read_tokens_per_s or profile.read_tokens_per_s
         self.write_tokens_per_s = self.write_tokens_per_s or profile.write_tokens_per_s
 
@@ -158,6 +155,7 @@ class Budget:
         if raw <= 0 or real <= 0:
             return
         self._points.append((raw, real))
+        self.token_ratio = _clamped(_slope(self._points))
 
     def learn_speed(self, completion: Completion, read_tokens: int) -> None:
         """Take note of how fast an answer came; `read_tokens` of its prompt were read again, where the server does not tell."""
@@ -197,6 +195,7 @@ class Budget:
         """Forget all sizes, and what was learned from them here."""
         self._points.clear()
         self._sizes.clear()
+        self.token_ratio = self._known_ratio or 1.0
         self.generation += 1
 
     def _measure(self, message: Message) -> int:
