@@ -97,6 +97,14 @@ class ChangedFiles:
         self._undone: list[tuple[str, FileChange]] = []
         self._seq = 0
 
+    def copy(self) -> ChangedFiles:
+        """Return the same state, to be carried on apart."""
+        other = ChangedFiles()
+        other.net, other._seq = dict(self.net), self._seq
+        other._steps = {path: list(steps) for path, steps in self._steps.items()}
+        other._undone = list(self._undone)
+        return other
+
     def apply(self, envelope: Envelope) -> Mapping[str, FileChange]:
         """Take one event and return what it did to files; nothing for an event that is not about files, or is known."""
         event = envelope.event

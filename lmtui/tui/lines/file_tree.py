@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
@@ -328,7 +327,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def show_changes(self, changed_files: ChangedFiles) -> None:
         """Mark the files of another session."""
-        self._marks.agent = deepcopy(changed_files)
+        self._marks.agent = changed_files.copy()
         self._marks.take_agent()
         self.touch(0)
 
