@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import ClassVar
 
@@ -485,7 +486,8 @@ def _diff_rows(lines: Sequence[DiffLine], path: str, width: int, digits: int) ->
     found: list[Line] = []
     for line in lines[: 2 * _DIFF_LINES]:
         numbers, (ground, _) = f"{line.new or line.old:>{digits}} ", SIGN_ROLES.get(line.sign, ("", ""))
-        whole = crop(painter.numbered(line, None, path, numbers, width)[0], width)
+        cut = replace(line, text=line.text[:width])
+        whole = crop(painter.numbered(cut, None, path, numbers, width)[0], width)
         found.append(fill(whole, width, ground) if ground else strip_end(whole))
     return [*found, *[()] * (len(lines) - len(found))]  # of those no more than their number is shown
 
