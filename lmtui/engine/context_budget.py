@@ -43,6 +43,7 @@ class Budget:
         self._count = count
         self._probe = 0
         self._sizes: dict[int, tuple[object, int]] = {}
+        self._summed: tuple[tuple[Message, ...], int] = ((), 0)  # what was sized last, and its size
         self._form = form
         self._model: str | None = None
         self._points: deque[tuple[int, int]] = deque(maxlen=_KEPT_POINTS)
@@ -57,7 +58,7 @@ class Budget:
         """Return one for another conversation with the same model: speeds and ratio are known there too."""
         other = copy(self)
         other._known_ratio = self.token_ratio if self._points else self._known_ratio
-        other._sizes, other._points = {}, deque(maxlen=_KEPT_POINTS)
+        other._sizes, other._summed, other._points = {}, ((), 0), deque(maxlen=_KEPT_POINTS)
         return other
 
     def use(self, model: str, profile: ModelProfile) -> None:
@@ -101,20 +102,32 @@ class Budget:
         return sum(sizes) + (_TOLD_TOKENS if len(sizes) > 1 and self._form is not ToolCallFormat.NATIVE else 0)
 
     def raw(self, messages: Iterable[Message], tools: Iterable[ToolSpec]) -> int:
-        """Return the size of a request in our own tokens."""
-        self._check_counter()
-        return sum(map(self.size, messages)) + self.tools_size(tools)
+        """Return the size of a request in our own tokens; what was sized last and only grew is not gone over."""
+        messages = tuple(messages)
+        count, size = self._begun(messages)
+        size += sum(map(self.size, messages[count:]))
+        self._summed = (messages, size)
+        return size + self.tools_size(tools)
 
-    def hold_only(self, messages: Sequence[Message]) -> int:
-        """Forget the sizes of all other messages, which are held in memory with them.
+    def uncounted_chars(self, messages: tuple[Message, ...]) -> int:
+        """Return how much text was not counted yet: much of it is counted in a thread, by `raw`."""
+        count, _ = self._begun(messages)
+        return sum(len(message.text) for message in messages[count:] if id(message) not in self._sizes)
 
-        Returns:
-            How much text of these was not counted yet, in characters: much of it is counted in a thread, by `raw`.
+    def _begun(self, messages: tuple[Message, ...]) -> tuple[int, int]:
+        """Return how many of the first messages were sized last, and their size.
+
+        If they did not only grow, the sizes of all others are forgotten, which are held in memory with them.
         """
         self._check_counter()
+        before, size = self._summed
+        if messages[: len(before)] == before:
+            return len(before), size
         kept = set(map(id, messages))
-        self._sizes = {key: known for key, known in self._sizes.items() if key in kept or isinstance(known[0], ToolSpec)}
-        return sum(len(message.text) for message in messages if id(message) not in self._sizes)
+        sizes = tuple(self._sizes.items())  # another thread may add to them
+        self._sizes = {key: known for key, known in sizes if key in kept or isinstance(known[0], ToolSpec)}
+        self._summed = ((), 0)
+        return 0, 0
 
     def estimate(self, raw: int) -> int:
         """Return what the server will count for a request of a size in our own tokens."""
@@ -195,6 +208,7 @@ class Budget:
         """Forget all sizes, and what was learned from them here."""
         self._points.clear()
         self._sizes.clear()
+        self._summed = ((), 0)
         self.token_ratio = self._known_ratio or 1.0
         self.generation += 1
 
@@ -302,7 +316,7 @@ class PromptCacheTracker:
             self._generation, self._counted = budget.generation, (0, 0)
         old = before.messages if before else ()
         stays = _shared(old, messages)
-        shared = budget.raw(messages[:stays], request.tools) if stays else 0
+        shared = total - sum(map(budget.size, messages[stays:])) if stays else 0
         head = _head_cause(before, request)
         if head:
             common, resent, cause = 0, shared, head
@@ -356,6 +370,8 @@ class PromptCacheTracker:
 
 def _shared(old: Sequence[Message], new: Sequence[Message]) -> int:
     """Return how many messages both begin with."""
+    if new[: len(old)] == old:
+        return len(old)
     pairs = enumerate(zip(old, new, strict=False))
     return next((place for place, (one, other) in pairs if one is not other), min(len(old), len(new)))
 

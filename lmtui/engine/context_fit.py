@@ -379,7 +379,7 @@ async def ensure_fits(agent: Agent) -> None:
     book = agent.model.window
     settle_tools(agent)
     messages = agent.conversation.messages
-    if book.budget.hold_only(messages) > _MANY_CHARS:
+    if book.budget.uncounted_chars(messages) > _MANY_CHARS:
         await asyncio.to_thread(book.budget.raw, messages, agent.specs())
     if not agent.state.model.window_tokens and agent.model.known.served is not None and not book.is_told:
         book.is_told = True

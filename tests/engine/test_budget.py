@@ -52,6 +52,21 @@ def test_a_model_starts_from_what_was_learned_and_no_count_moves_the_ratio_far()
     assert (budget.estimate(1000), budget.read_s(900)) == (1000, 0.0)
 
 
+class Counting(Budget):
+    asked = 0
+
+    def size(self, value: Message | ToolSpec) -> int:
+        self.asked += 1
+        return super().size(value)
+
+
+def test_a_request_that_grew_is_sized_by_what_is_new_and_one_that_changed_as_a_whole() -> None:
+    budget, messages = Counting(), tuple(Message(Role.USER, f"message {number}") for number in range(100))
+    whole = budget.raw(messages[:99], ())
+    assert (budget.raw(messages, ()), budget.asked) == (whole + budget.size(messages[99]), 100)
+    assert (budget.raw(messages[1:], ()), budget.asked) == (Budget().raw(messages[1:], ()), 200)
+
+
 def test_calls_pictures_and_tools_are_counted_and_broken_arguments_as_they_are_sent() -> None:
     budget = Budget()
     plain = budget.size(Message(Role.ASSISTANT, "hello"))
