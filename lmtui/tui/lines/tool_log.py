@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from time import thread_time
 from typing import ClassVar, Unpack
 
 from textual.binding import BindingType
@@ -66,6 +68,8 @@ _VERB_COLUMN = 8
 _TOLD_MS = 1000
 _DECISION_COLUMN = 8
 _DECISION_WIDTH = 64
+_SLICE_S, _PAUSE_S = 0.003, 0.004
+_ENTRIES_A_LOOK = 250
 
 
 @dataclass(slots=True)
@@ -100,6 +104,7 @@ class LogRows(LineSource):
         self._agent_width, self._has_agents = 4, False
         self._filter = LogFilter()
         self._shown: list[int] = []
+        self._scanned = 0
 
     def apply(self, envelope: events.Envelope) -> None:
         """Take one event."""
@@ -129,9 +134,19 @@ class LogRows(LineSource):
                 self._add_ended(envelope, event.row)
 
     def narrow(self, wanted: LogFilter) -> None:
-        """Show only what fits."""
+        """Show only what fits, as far as `scan` has looked."""
         self._filter = wanted
-        self._shown = [at for at, entry in enumerate(self._entries) if wanted.fits(entry)]
+        self._shown = list(range(len(self._entries))) if wanted.is_empty else []
+        self._scanned = len(self._shown)
+
+    def scan(self, budget_s: float) -> bool:
+        """Look for calls that fit the filter for about so long; True once every call was looked at."""
+        end, total = thread_time() + budget_s, len(self._entries)
+        while self._scanned < total and thread_time() < end:
+            last = min(total, self._scanned + _ENTRIES_A_LOOK)
+            self._shown += [at for at in range(self._scanned, last) if self._filter.fits(self._entries[at])]
+            self._scanned = last
+        return self._scanned == total
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -181,8 +196,9 @@ class LogRows(LineSource):
 
     def _add(self, entry: LogEntry) -> None:
         self._entries.append(entry)
-        if self._filter.fits(entry):
-            self._shown.append(len(self._entries) - 1)
+        if self._scanned == len(self._entries) - 1:
+            self._scanned += 1
+            self._shown += [self._scanned - 1] if self._filter.fits(entry) else []
         self._changed(self.total() - 1)
 
     def _start(self, time: datetime, event: events.ToolCallStarted) -> None:
@@ -224,9 +240,9 @@ class LogRows(LineSource):
             entry.elapsed_ms = elapsed_ms
             entry.decision = decision or entry.decision
             first = bisect_left(self._shown, row)
-            if "state" in self._filter.starts:
-                self.narrow(self._filter)
-                first = 0
+            if "state" in self._filter.starts and row < self._scanned:
+                is_in = self._shown[first : first + 1] == [row]
+                self._shown[first : first + is_in] = [row] if self._filter.fits(entry) else []
             self._changed(first)
 
 
@@ -265,12 +281,22 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.touch(0)
 
     def narrow(self, text: str) -> None:
-        """Show only what fits (see `read_filter`), all of it for an empty text."""
+        """Show only what fits (see `read_filter`), all of it for an empty text; a long log is looked through in slices."""
         wanted = read_filter(text)
         self.source.narrow(wanted)
+        is_scanned = self.source.scan(_SLICE_S)
         self.empty_text = ToolLog.empty_text if wanted.is_empty else "No call fits the filter."
         self.cursor.row = max(0, self.source.total() - 1) if self.scroller.is_following else 0
         self.redraw()
+        if not is_scanned:
+            self.run_worker(self._scan, group="scan", exclusive=True)
+
+    async def _scan(self) -> None:
+        is_scanned = False
+        while not is_scanned:
+            await asyncio.sleep(_PAUSE_S)
+            is_scanned = self.source.scan(_SLICE_S)
+            self.touch(0)
 
     @property
     def current(self) -> LogEntry | None:

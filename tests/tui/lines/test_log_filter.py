@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from lmtui.core.events import ToolCallFinished
 from lmtui.tui.lines.tool_log import ToolLog
-from tests.tui.lines.stage import screen_lines, settled
-from tests.tui.lines.test_tool_log import LogStage, fill, started
+from tests.tui.lines.stage import screen_lines, settled, until
+from tests.tui.lines.test_tool_log import LogStage, fill, finished, started
 
 
 async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:
@@ -19,6 +19,9 @@ async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:
         await settled(pilot)
         assert log.source.counts == (1, 3)
         assert screen_lines(log)[0].split() == ["✗", "root", "read", "two.py", "no"]
+        log.narrow("state:running")
+        fill(log, [finished("a")])
+        assert [log.source.entry(row).call_id for row in range(log.source.total())] == ["c"]
         log.narrow("agent:docs")
         fill(log, [started("d", "four.py", agent="docs"), started("e", "five.py")])
         await settled(pilot)
@@ -30,8 +33,11 @@ async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:
         assert log.source.counts == (5, 5)
 
 
-def test_a_filter_finds_one_of_many_calls() -> None:
+async def test_a_long_log_is_looked_through_in_slices() -> None:
     log = ToolLog()
-    fill(log, [started(str(at), f"file{at}.py") for at in range(2_000)])
-    log.narrow("file1999")
-    assert log.source.counts == (1, 2_000)
+    async with LogStage(log).run_test(size=(80, 10)) as pilot:
+        fill(log, [started(str(at), f"file{at}.py") for at in range(20_000)])
+        log.narrow("file19999")
+        first = log.source.counts[0]
+        await until(pilot, lambda: bool(log.source.counts[0]))
+        assert (first, log.source.counts) == (0, (1, 20_000))
