@@ -181,7 +181,9 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
 
 def names_path(pattern: str, text: str) -> bool:
     """Tell whether a text names a path that a pattern matches, or its folder (`secrets` for `secrets/**`)."""
-    return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in _paths(text))
+    hint = _hint(pattern)
+    paths = (straight(word) for word in _words(text) if hint in word)
+    return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in paths)
 
 
 def straight(path: str) -> str:
@@ -192,19 +194,28 @@ def straight(path: str) -> str:
     return normal.lstrip("/").removeprefix("workspace/")
 
 
+def _hint(pattern: str) -> str:
+    """Return characters that are in each word which names what a pattern is about."""
+    if "{" in pattern or "\\" in pattern:
+        return ""
+    parts = [part for part in pattern.split("/") if part != "**"]
+    needed = parts[:-1] or parts
+    return max((run for part in needed for run in re.split(r"[*?]|\[[^\]]*\]", part)), key=len, default="")
+
+
 @lru_cache(maxsize=16)
 def _plain_text(text: str) -> str:
     return _without_quotes(text)
 
 
 @lru_cache(maxsize=16)
-def _paths(text: str) -> frozenset[str]:
-    """Return what may be paths in a text: words, whole and in pieces, and as the grammar reads them (with blanks in quotes)."""
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text, whole and in pieces, and as the grammar reads them (with blanks in quotes)."""
     plain = _plain_text(text)
     found = {*plain.split(), *_PIECES.split(plain)}
     if has_tree(text):
         found.update(unquoted(word) for command in outline(text).commands for word in command)
-    return frozenset(map(straight, found - {""}))
+    return frozenset(found - {""})
 
 
 def _holds(text: str, names: tuple[str, ...]) -> bool:
