@@ -58,6 +58,7 @@ def test_every_way_to_write_a_folder_means_what_is_in_it(pattern: str) -> None:
     ("a{,.bak}", "a.bak", True), ("{a/{b,c},d}/*.py", "a/c/x.py", True), ("{a/{b,c},d}/*.py", "d/x.py", True),
     ("{a/{b,c},d}/*.py", "a/x.py", False), (r"\[id\]/x", "[id]/x", True), ("src/*", "src/a/b", False),
     (".", "a/b", True), ("*", "a/b", True), ("a/./b//c", "a/b/c", True),
+    ("*.{{js,ts},{jsx,tsx},{json,yaml},{md,txt},{c,h}}", "a.md", True),
 ])  # fmt: skip
 def test_a_pattern_is_read(pattern: str, path: str, expected: bool) -> None:
     assert matches(normalize(pattern), path) is expected

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import pairwise
 
 from lmtui.core.errors import UsageError
 
@@ -236,9 +237,6 @@ def _check_set(inner: str) -> None:
         )
 
 
-_BRACE = re.compile(r"\\.|\{((?:\\.|[^\\{}])*)\}|[{}]", re.DOTALL)
-
-
 @lru_cache(maxsize=1024)
 def alternatives(pattern: str) -> tuple[str, ...]:
     """Return a pattern's alternatives without braces.
@@ -250,19 +248,25 @@ def alternatives(pattern: str) -> tuple[str, ...]:
     todo = [pattern]
     while todo:
         text = todo.pop()
-        braces = [found for found in _BRACE.finditer(text) if found[0][0] != "\\"]
-        if not braces:
+        edges = _first_brace(text)
+        if not edges:
             done.append(text)
             continue
-        inner = next((found for found in braces if found[1] is not None), braces[0])
-        choices = re.sub(r"(\\.)|,", _cut_at_comma, inner[1] or "", flags=re.DOTALL).split("\0")
-        if len(choices) < 2:
-            raise UsageError("its braces are not closed or contain only one choice", "Write a brace in a name as `\\{`.")
-        todo += [text[: inner.start()] + choice + text[inner.end() :] for choice in choices]
+        todo += [text[: edges[0]] + text[a + 1 : b] + text[edges[-1] + 1 :] for a, b in pairwise(edges)]
         if len(todo) + len(done) > _MOST_ALTERNATIVES:
             raise UsageError(f"its braces make more than {_MOST_ALTERNATIVES} alternatives")
     return tuple(dict.fromkeys(done))
 
 
-def _cut_at_comma(found: re.Match[str]) -> str:
-    return found[1] or "\0"
+def _first_brace(text: str) -> list[int]:
+    """Return where the first outer brace opens, its commas and where it closes; nothing without braces."""
+    depth, edges = 0, list[int]()
+    for found in re.finditer(r"\\.|[{},]", text, re.DOTALL):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        if found[0] in "{,}" and depth == (found[0] != "}"):
+            edges.append(found.start())
+        if found[0] == "}" and depth <= 0:
+            break
+    if depth or len(edges) == 2:
+        raise UsageError("its braces are not closed or contain only one choice", "Write a brace in a name as `\\{`.")
+    return edges
