@@ -102,6 +102,7 @@ def mended(name: str, arguments: str, tools: ToolNames, *, is_cut: bool = False)
     return name, json.dumps(found.arguments, ensure_ascii=False) if isinstance(found, ParsedCall) else arguments
 
 
+_DECODER = json.JSONDecoder()
 _MOST = 10**12  # no server counts more tokens or milliseconds
 
 
@@ -224,7 +225,9 @@ class StreamAccumulator:
             self._is_done = True
             return []
         try:
-            chunk = json.loads(data)
+            chunk, end = _DECODER.raw_decode(data)
+            if end != len(data):
+                chunk = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise ProviderError(
                 Fault.GARBAGE,
@@ -313,6 +316,10 @@ class StreamAccumulator:
 
     def _take_delta(self, delta: dict[str, object]) -> list[StreamChunk]:
         content = delta.get("content")
+        if len(delta) == 1 and content and isinstance(content, str):
+            if self._first is None:
+                self._first = self._now()
+            return self._parser.feed(self._joined(content))
         pieces: list[StreamChunk] = []
         thoughts = _parts(delta.get("reasoning_content") or delta.get("reasoning"), is_thinking=True)
         for text, is_thinking in (*thoughts, *_parts(content), *_parts(delta.get("refusal"))):

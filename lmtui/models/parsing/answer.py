@@ -181,6 +181,9 @@ class AnswerParser:
 
     def feed(self, text: str) -> list[StreamChunk]:
         """Take some more of the answer's text."""
+        if self._guard.passes(text):
+            self._scan(text)
+            return self._pieces()
         for part in self._guard.parts(text):
             if self.is_over:
                 break
@@ -231,6 +234,8 @@ class AnswerParser:
         return pieces, answer
 
     def _scan(self, text: str) -> None:
+        if self.is_over:
+            return
         if self._schema is None:
             self._scanner.feed(text)
             return

@@ -317,6 +317,15 @@ class RepetitionGuard:
         self._parts: list[str] = []
         self._tail = ""
 
+    def passes(self, text: str) -> bool:
+        """Take a text that does not reach the next place to look at; tell whether it was taken."""
+        room = self.room - len(text)
+        if room <= 0:
+            return False
+        self.room = room
+        self._parts.append(text)
+        return True
+
     def parts(self, text: str) -> Iterator[str]:
         """Cut a text where the stream is looked at; feed each part before the next is asked for."""
         at = 0
