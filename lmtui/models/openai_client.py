@@ -312,8 +312,11 @@ class OpenAICompatible:
                     left_s = max(0.0, told_s + limit_s - time.monotonic()) if limit_s > 0 else None
                     while not (await asyncio.wait({reading}, timeout=left_s))[0]:
                         if assembler.has_output or not request.is_attended:
-                            hint = "If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit)."
                             told = f"{self.url} has not answered for {limit_s:g} s"
+                            hint = "If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit)."
+                            if assembler.has_output:
+                                told = f"{self.url} has said nothing for {limit_s:g} s in the middle of an answer"
+                                hint = "LLM_TIMEOUT sets this limit (0: no limit)."
                             raise ProviderError(Fault.TIMEOUT, told, f"Check the server. {hint}")
                         told_s, left_s = time.monotonic(), limit_s
                         yield SilenceChunk(told_s - heard_s)
