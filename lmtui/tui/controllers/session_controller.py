@@ -203,7 +203,10 @@ class SessionController:
             self._work(self._ask_and_close(session_id))
 
     async def _ask_and_close(self, session_id: str) -> None:
-        waiting = self._workbench.sessions.views[session_id].session.trial.waiting
+        view = self._workbench.sessions.views.get(session_id)
+        if view is None:  # closed meanwhile
+            return
+        waiting = view.session.trial.waiting
         text = f"{pluralize(waiting, 'file')} not merged. The changes are saved as a patch."
         ask = Confirm("Close without merging?", text)
         if not waiting or await self._workbench.app.push_screen_wait(ask):
@@ -219,8 +222,10 @@ class SessionController:
         self._work(self._fork_and_open(active.session, current.transcript.place_seq()))
 
     async def _fork_and_open(self, session: Session, seq: int) -> None:
-        picker = Picker("Fork up to …", message_choices(session.history()))
-        chosen = str(seq) if seq else await self._workbench.app.push_screen_wait(picker)
+        chosen: str | None = str(seq)
+        if not seq:
+            picker = Picker("Fork up to …", message_choices(session.history()))
+            chosen = await self._workbench.app.push_screen_wait(picker)
         if chosen is not None:
             new_id = await self.fork(session.id, int(chosen))
             await self._open(new_id)
