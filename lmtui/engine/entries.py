@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import TypeVar, overload
 
 from lmtui.core.errors import ToolError
@@ -32,14 +33,16 @@ T = TypeVar("T")
 
 
 def packed(texts: Sequence[str]) -> bytes:
-    """Return texts in few bytes."""
-    return zlib.compress(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"), 1)
+    """Return texts in few bytes: their lengths in a line, then all of them."""
+    head = " ".join(str(len(text)) for text in texts)
+    return zlib.compress(f"{head}\n{''.join(texts)}".encode("utf-8", "surrogatepass"), 1)
 
 
 def unpacked(data: bytes) -> list[str]:
     """Return the texts that were packed."""
-    texts: list[str] = json.loads(zlib.decompress(data).decode("utf-8", "surrogatepass"))
-    return texts
+    head, _, rest = zlib.decompress(data).decode("utf-8", "surrogatepass").partition("\n")
+    ends = list(accumulate(map(int, head.split())))
+    return [rest[start:end] for start, end in pairwise((0, *ends))]
 
 
 class PackedList(Sequence[T]):
