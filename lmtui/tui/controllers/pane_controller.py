@@ -116,6 +116,8 @@ def read_layout(folder: Path) -> PaneLayout:
         first = error.errors()[0]
         why = ": ".join(map(str, (*first["loc"], first["msg"])))
         raise LayoutError(f"{file}: {why}; using the default layout") from error
+    for column, cells in (("files", found.files_cells), ("side", found.side_cells)):
+        found = found.with_width(column, cells) if cells else found
     return found.with_plan(found.plan_percent)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lmtui import paths
 from lmtui.tui.controllers.pane_controller import LayoutError, read_layout, save_layout
-from lmtui.tui.widgets.columns import PaneLayout
+from lmtui.tui.widgets.columns import LEAST_CELLS, MOST_CELLS, MOST_PLAN, PaneLayout
 from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import play_work
@@ -46,6 +46,11 @@ def kept() -> PaneLayout:
 def test_a_layout_comes_back_as_it_was(tmp_path: Path, layout: PaneLayout) -> None:
     save_layout(tmp_path / "new", layout)
     assert read_layout(tmp_path / "new") == layout
+
+
+def test_widths_are_brought_within_bounds(tmp_path: Path) -> None:
+    save_layout(tmp_path, PaneLayout((), -5, 9999, 99))
+    assert read_layout(tmp_path) == PaneLayout((), LEAST_CELLS, MOST_CELLS, MOST_PLAN)
 
 
 @for_each(
