@@ -507,13 +507,13 @@ def digest(gist: TranscriptSummary, plan: Plan, shares: Shares, own: str = "") -
     and beyond that.
     """
     room = max(_LEAST_CHARS, shares.facts)
-    answer = [clipped(gist.answer, max(40, room // 8))] if gist.answer else []
+    answer = [_clipped(gist.answer, max(40, room // 8))] if gist.answer else []
     whole, older = _words(gist.said[1:-1], shares.words)
     task = task_lines(plan.task) if plan.task is not None else []
     told = (
         _joined("the plan", _plan_lines(plan, shares.plan)),
         _joined("the task", _fitting(task, shares.plan // 2)),
-        _section("the user said before that, the newest first", (clipped(each, 80) for each in older), room // 8),
+        _section("the user said before that, the newest first", (_clipped(each, 80) for each in older), room // 8),
         _listed("the user also said, word for word, the newest last", whole),
         _section("files you changed, the newest first", _names(gist.changed), room // 6, LAST_FILES),
         _section("what you ran", list(reversed(gist.commands)), room // 6),
@@ -543,7 +543,7 @@ def _words(said: Sequence[str], limit_chars: int) -> tuple[list[str], Iterator[s
 
 def _failures(gist: TranscriptSummary, limit_chars: int) -> list[str]:
     """Return the open errors, the newest first: whole where there is room for all, else each with the lines that tell why."""
-    newest = [(f"{clipped(failure.title, 120)}: ", failure.text) for failure in reversed(gist.errors.values())]
+    newest = [(f"{_clipped(failure.title, 120)}: ", failure.text) for failure in reversed(gist.errors.values())]
     if sum(len(title) + len(text) + 4 for title, text in newest) <= limit_chars:
         return [title + text for title, text in newest]
     told: list[str] = []
@@ -564,7 +564,7 @@ def _plan_lines(plan: Plan, limit_chars: int) -> list[str]:
     lines = _fitting([f"{task.id} [{task.status}] {task.text}" for task in tasks if task.is_open], limit_chars)
     left = limit_chars - sum(len(line) + 2 for line in lines)
     for step in reversed(plan.steps):
-        line = f"{step.id} [{TodoStatus.COMPLETED}] {clipped(step.text, 60)} → {clipped(step.result, 60)}"
+        line = f"{step.id} [{TodoStatus.COMPLETED}] {_clipped(step.text, 60)} → {_clipped(step.result, 60)}"
         if not step.is_open and step.result and (left := left - len(line) - 2) > 0:
             lines.append(line)
     return [*counted, *lines]
@@ -577,7 +577,7 @@ def _fitting(lines: Sequence[str], limit_chars: int) -> list[str]:
     least = max(_LEAST_LINE_CHARS, limit_chars // len(lines) - 2)
     count = max(1, limit_chars // (least + 2))
     more = [f"and {len(lines) - count} more"] if count < len(lines) else []
-    return [*(clipped(line, least) for line in lines[:count]), *more]
+    return [*(_clipped(line, least) for line in lines[:count]), *more]
 
 
 def _section(title: str, lines: Iterable[str], limit_chars: int, least: int = 1) -> str:
@@ -604,7 +604,7 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 
 def _outcome(entry: Entry) -> str:
-    return f"{entry.tool} {clipped(entry.subject, 100)}" + (f" → {entry.outcome}" if entry.outcome else "")
+    return f"{entry.tool} {_clipped(entry.subject, 100)}" + (f" → {entry.outcome}" if entry.outcome else "")
 
 
 def _names(paths: dict[str, None]) -> Iterator[str]:
@@ -619,3 +619,8 @@ def _put(texts: dict[str, None], text: str) -> None:
     texts[text] = None
     if len(texts) > _MOST_NAMED:
         del texts[next(iter(texts))]
+
+
+def _clipped(text: str, limit_chars: int) -> str:
+    """Return a text as it is where it fits, else on one line with its end left out."""
+    return text if len(text) <= limit_chars else clipped(text, limit_chars)

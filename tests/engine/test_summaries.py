@@ -15,7 +15,7 @@ from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
 from lmtui.engine.context import Conversation
-from lmtui.engine.entries import Shares, digest
+from lmtui.engine.entries import Shares, TranscriptSummary, digest
 from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
@@ -175,6 +175,7 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
     assert "the task" not in text
     assert "- the plan: 1 of 2 done; 2 [pending] write its tests" in text
     assert "- you said last: step 4" in text
+    assert "last: Done:\n- a.py" in digest(TranscriptSummary(answer="Done:\n- a.py"), PLAN, SHARES), "what fits keeps its lines"
     assert "pytest -q: 2 failed" in digest(talk.gist(len(talk.entries)), PLAN, SHARES.scaled(0.01)), "one is told at least"
 
 
