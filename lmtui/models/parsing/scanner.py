@@ -154,12 +154,12 @@ class Scanner:
 
     def feed(self, text: str) -> None:
         """Take more text."""
-        if self._tape.is_read and not self._is_line_start and self.state is State.TEXT:
-            if (_TICKS if self._ticks else _MARKS).search(text) is None:
-                if not text.isspace():
-                    self._tail = text
-                self._out.say(text)
-                return
+        is_in_line = self._tape.is_read and not self._is_line_start and self.state is State.TEXT
+        if is_in_line and (_TICKS if self._ticks else _MARKS).search(text) is None:
+            if not text.isspace():
+                self._tail = text
+            self._out.say(text)
+            return
         self._tape.put(text)
         self._run(is_final=False, is_cut=False)
 
