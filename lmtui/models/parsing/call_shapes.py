@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -312,7 +313,8 @@ def _typed(value: object, kind: str) -> object:
     if isinstance(value, str) and kind in _JSON_TYPES:
         with contextlib.suppress(UnreadableLiteral):
             found = read_json(value.lower() if kind == "boolean" else value)
-            return found if type(found) in _JSON_TYPES[kind] else value
+            is_sendable = not isinstance(found, float) or math.isfinite(found)
+            return found if type(found) in _JSON_TYPES[kind] and is_sendable else value
     return value
 
 

@@ -21,7 +21,7 @@ def tool(name: str, required: str = "", optional: str = "", *aliases: str, **kin
 TOOLS = (
     tool("ls", "", "path", "list_files"),
     tool("read", "path", "offset limit", "read_file", "cat", offset="integer", limit="integer"),
-    tool("write", "path content", "", "write_file"), tool("shell", "command", "timeout", "bash", timeout="integer"),
+    tool("write", "path content", "", "write_file"), tool("shell", "command", "timeout", "bash", timeout="number"),
     tool("edit", "path old new", "all", all="boolean"), tool("grep", "pattern", "path"), tool("get_time"),
     tool("todo_add", "items", "", items="array"),
 )  # fmt: skip
@@ -117,6 +117,7 @@ QWEN_CODER = (
     Case("coder several lines", coder("write", path="a.py", content='def f():\n    return "<b>" if x < 1 else {}\n\n# end'),
         (("write", {"path": "a.py", "content": 'def f():\n    return "<b>" if x < 1 else {}\n\n# end'}),)),
     Case("coder number", coder("read", path="a", offset="5"), (("read", {"path": "a", "offset": 5}),)),
+    Case("coder no JSON number", coder("shell", command="x", timeout="NaN"), (("shell", {"command": "x", "timeout": "NaN"}),)),
     Case("coder boolean", coder("edit", path="a", old="x", new="y", all="true"),
         (("edit", {"path": "a", "old": "x", "new": "y", "all": True}),)),
     Case("coder list", coder("todo_add", items='["a", "b"]'), (("todo_add", {"items": ["a", "b"]}),)),
