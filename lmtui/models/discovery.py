@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -87,9 +87,11 @@ def keep_choice(choice: ServerChoice, *, is_next: bool = True) -> None:
     newest, *earlier = (asdict(each) for each in others[:MOST_KEPT])
     with suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", encoding="utf-8", dir=_file().parent, delete=False) as draft:  # only the user can read it
-            draft.write(json.dumps({**newest, "earlier": earlier}))
-        Path(draft.name).replace(_file())
+        with TemporaryDirectory(dir=_file().parent) as folder:
+            draft = Path(folder, "draft")
+            draft.touch(0o600)  # it holds keys
+            draft.write_text(json.dumps({**newest, "earlier": earlier}), encoding="utf-8")
+            draft.replace(_file())
 
 
 def _file() -> Path:
