@@ -24,6 +24,13 @@ _MAX_FILES = 200
 _MAX_MATCHES = 200
 _HUNKS_MAX_LINE_CHARS = 300
 _MAX_PLACES = 20
+_KINDS = {
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive (or an office document)",
+    b"\x1f\x8b": "a gzip archive",
+    b"SQLite format 3\0": "an SQLite database",
+    b"\x7fELF": "an ELF program",
+}
 
 
 class GlobArguments(Arguments):
@@ -187,7 +194,8 @@ async def read_text(context: ToolContext, path: str) -> tuple[FileContent, TextF
         )
     text = decode(content.data)
     if text is None:
-        raise ToolError(f"{path} is {sniff(content.data) or 'a binary file'} of {content.size_bytes:,} bytes, not text")
+        kind = sniff(content.data) or next((_KINDS[each] for each in _KINDS if content.data.startswith(each)), "a binary file")
+        raise ToolError(f"{path} is {kind} of {content.size_bytes:,} bytes, not text")
     return content, text
 
 

@@ -210,7 +210,9 @@ async def test_write_appends_where_it_is_told_to(how: dict[str, object]) -> None
 async def test_what_is_no_text_is_neither_read_nor_appended_to() -> None:
     with pytest.raises(ToolError, match="image/png of 12 bytes"):
         await Bench(a__png=b"\x89PNG\r\n\x1a\n\0\0\0\0").call("read", path="a.png")
-    bench = Bench(a=b"\x89PNG\r\n\x1a\n\0\0\0\0")
+    bench = Bench(a=b"\x7fELF\0\0\0\0")
+    with pytest.raises(ToolError, match="an ELF program of 8 bytes"):
+        await bench.call("read", path="a")
     with pytest.raises(ToolError, match="could not append to a"):
         await bench.call("write", path="a", content="x", mode="append")
     assert bench.sandbox.touched == []
