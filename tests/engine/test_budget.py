@@ -26,8 +26,7 @@ def test_after_two_requests_the_estimate_is_within_a_tenth(ratio: float, overhea
     real = overhead + ratio * budget.raw(messages, TOOLS)
     misses: list[float] = []
     for _ in range(30):
-        text = "word " * chance.randrange(10, 1500)
-        added = Message(Role.TOOL, text, call_id="c1")
+        added = Message(Role.TOOL, "word " * chance.randrange(10, 1500), call_id="c1")
         messages.append(added)
         real += ratio * budget.size(added) * chance.uniform(0.95, 1.05)
         raw = budget.raw(messages, TOOLS)
@@ -142,15 +141,13 @@ async def test_a_result_is_pinned_or_folded_by_hand_and_is_the_same_after_a_resu
     assert item_of(window).is_pinned
     window.pin("c1", is_pinned=False)
     assert not item_of(window).is_pinned
-    rig = Rig(FakeProvider())
-    window = begin(rig)
+    window = begin(rig := Rig(FakeProvider()))
     before: list[Event] = rig.events
     for change in (window.fold, window.leave_out, window.bring_back, window.pin):
         change("c9")
         change("")
     assert rig.events == before
-    rig = Rig(FakeProvider())
-    window = begin(rig)
+    window = begin(rig := Rig(FakeProvider()))
     for change in (window.fold, window.leave_out, window.bring_back, window.fold, window.pin):
         change("c1")
     await rig.run("go on")
