@@ -393,9 +393,7 @@ class LandlockBackend:
         reads += [str(each.source) for each in self.tools.shown.values() if each.is_shown_in(kind)]
         system = ("/usr/local/bin", "/usr/bin", "/bin")
         owner = self._workspace.stat()
-        made = await asyncio.to_thread(new_folder, Path(tempfile.gettempdir()), _FOLDER_PREFIX)
-        self._folders.append(made)
-        folder = str(make_for_owner(made, self._workspace))
+        folder = str(await asyncio.to_thread(self._make_folder))
         store = str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else ""
         tools, repository = self.tools, self.tools.repository
         if os.geteuid() == 0 and owner.st_uid != 0:  # who owns the workspace may not read root's settings
@@ -428,6 +426,11 @@ class LandlockBackend:
         for folder in self._folders:
             await asyncio.to_thread(remove_locked, folder)
         self._folders.clear()
+
+    def _make_folder(self) -> Path:
+        """Make a temporary folder of the workspace's owner, which `close` removes also where the start was cancelled."""
+        self._folders.append(folder := new_folder(Path(tempfile.gettempdir()), _FOLDER_PREFIX))
+        return make_for_owner(folder, self._workspace)
 
 
 def refusal(version: int) -> SandboxUnavailable | None:
