@@ -199,3 +199,6 @@ def test_what_a_killed_self_test_left_is_removed_by_the_next(tmp_path: Path, mon
     for each in (mine, others):
         remove_locked(each)
     assert not [*(tmp_path / "state" / "self-test").iterdir()]
+    monkeypatch.setenv("LMTUI_HOME", str(ROOT / "README.md"))  # in which no folder can be made
+    remove_locked(instead := _empty_folder())
+    assert not instead.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import FULL, Backend, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
-from lmtui.sandbox.host_paths import check_workspace, creating, new_folder, remove_locked
+from lmtui.sandbox.host_paths import check_workspace, new_folder, remove_locked
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout, make_own_folders
@@ -220,9 +221,11 @@ async def prove(backend: Backend, options: Options, make: Callable[[str, Path, O
 
 
 def _empty_folder() -> Path:
-    """Make a folder with an empty `.git` and lmtui's own folders."""
-    with creating(state_dir() / "self-test") as base:
-        folder = new_folder(base)
+    """Make a folder with an empty `.git` and lmtui's own folders, in lmtui's state folder where that can be written."""
+    try:
+        folder = new_folder(state_dir() / "self-test")
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="lmtui-self-test-"))
     (folder / ".git").mkdir()
     make_own_folders(folder, is_mounted=True)
     return folder
