@@ -27,6 +27,7 @@ from lmtui.core.programs import FETCHERS, CodeResult, GuardedLauncher, Launch, S
 from lmtui.core.sanitize import last_states, sanitize, sanitize_line
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.paths import SCRATCH, kept_dir, path_inside
+from lmtui.plain_files import find_program
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, GUEST, Backend
 from lmtui.sandbox.host_paths import make_for_owner
@@ -41,7 +42,6 @@ from lmtui.sandbox.workspace_guard import Findings, GuardMoment
 _log = logging.getLogger(__name__)
 _MOST_UNREAD_BYTES = 67_108_864
 _NOT_STARTED = (126, 127)
-_NOT_SEEN = f"the sandbox does not see {' and '.join(SCRATCH)} of this machine, and only tools of your home folder"
 _HOME = "/opt/lmtui/home"
 # npx runs what it finds in its cache, also what a kill left half made there; npm writes this file last.
 _MEND = 'for each in ~/.npm/_npx/*; do [ -e "$each/node_modules/.package-lock.json" ] || rm -rf "$each"; done; exec "$@"'
@@ -329,7 +329,8 @@ class InstanceLauncher:
             kind = InstanceKind.SERVER if can_write else InstanceKind.READING_SERVER
             client = await parts.enter_async_context(self._pool.serving_client(backend, kind, layout))
             place, fields = _words(backend, launch, can_write=can_write), self._fields(launch, is_isolated=backend.has_mounts)
-            process = LaneProcess(place, client, fields, on_error, _NOT_SEEN if backend.is_isolated else "")
+            unseen = await asyncio.to_thread(_unseen, launch.arguments[0], self._workspace) if backend.is_isolated else ""
+            process = LaneProcess(place, client, fields, on_error, unseen)
             process.parts = parts.pop_all()
         return process
 
@@ -383,6 +384,15 @@ def _inside(word: str, workspace: Path | None) -> str:
     if workspace is not None and (word == root or word.startswith(root + os.sep)):
         return path_inside(workspace) + word[len(root) :]
     return word
+
+
+def _unseen(program: str, workspace: Path) -> str:
+    """Return what to say of a program of this machine that no sandbox shows, empty for any other.  Blocks."""
+    path = Path(program) if program.startswith("/") else find_program(program, workspace)
+    folder = next((each for each in SCRATCH if path is not None and path.is_relative_to(each)), "")
+    if path is None or not folder or path.is_relative_to(workspace) or not path.exists():
+        return ""
+    return f"{sanitize_line(str(path))[:200]} exists, but the sandbox does not see {folder} of this machine"
 
 
 def _words(backend: Backend, launch: Launch, *, can_write: bool) -> str:
