@@ -185,12 +185,8 @@ async def test_what_depends_on_a_failed_task_is_skipped_and_a_link_among_the_res
     assert [each["status"] for each in told] == ["error", "skipped", "ok"]
     assert "a, which it depends on" in told[1]["error"]
     assert "b.md" not in rig.sandbox.files
-    rig = Rig(
-        TalkingProvider(tree_script()),
-        mode=Mode.AUTO,
-        team=team(),
-        rules=(parse_rule("Read(secrets/**)", Effect.DENY, "test"),),
-    )
+    rules = (parse_rule("Read(secrets/**)", Effect.DENY, "test"),)
+    rig = Rig(TalkingProvider(tree_script()), mode=Mode.AUTO, team=team(), rules=rules)
     rig.sandbox.links["a.md"] = "secrets/key"
     await rig.run()
     brief = next(request.messages[1].text for request in rig.provider.requests if "task b" in request.messages[1].text)

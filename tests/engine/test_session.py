@@ -183,13 +183,8 @@ async def test_a_log_of_another_user_grants_nothing_and_sets_no_task() -> None:
     rig = Rig(FakeProvider(answer("hi")))
     rig.session.emit(ModeChanged(mode="auto"))
     rig.session.emit(ApprovalResolved(approval_id="ask_1", outcome=Outcome.ALWAYS, rule="shell(evil)"))
-    foreign = Rig(
-        FakeProvider(answer("", shell("evil")), answer("no")),
-        mode=Mode.NORMAL,
-        past=rig.log.events,
-        is_attended=False,
-        is_ours=False,
-    )
+    provider = FakeProvider(answer("", shell("evil")), answer("no"))
+    foreign = Rig(provider, mode=Mode.NORMAL, past=rig.log.events, is_attended=False, is_ours=False)
     await foreign.run()
     assert (foreign.sandbox.ran, foreign.session.mode) == ([], Mode.NORMAL)
     rig = Rig(FakeProvider(answer("hi")))

@@ -29,11 +29,7 @@ def test_a_devcontainer_comes_first_with_its_comments_and_trailing_commas() -> N
     }"""
     found = find_source({_DEVCONTAINER: text, "Dockerfile": "FROM other"})
     assert found == ImageSource(
-        _DEVCONTAINER,
-        dockerfile=".devcontainer/Dockerfile",
-        target="dev",
-        arguments=(("V", "3"),),
-        ignored=("features",),
+        _DEVCONTAINER, dockerfile=".devcontainer/Dockerfile", target="dev", arguments=(("V", "3"),), ignored=("features",)
     )
     assert find_source({".devcontainer.json": '{"image": "a.example/b:1"}'}) == ImageSource(
         ".devcontainer.json", base="a.example/b:1"

@@ -121,12 +121,8 @@ async def test_line_numbers_copied_into_edit_and_write_are_left_out_and_own_numb
     assert (without_line_numbers(listing, listing), without_line_numbers(listing, "")) == (listing, listing)
     assert without_line_numbers("    1  one\n    2  two\n", "") == "one\ntwo\n"
     bench = Bench(a=CODE.encode(), b=CODE.encode())
-    await bench.call(
-        "edit",
-        path="a",
-        search="    3          return 1\n    4      return 2",
-        replace="    3          return 9\n    4      return 8",
-    )
+    shown, wanted = "    3          return 1\n    4      return 2", "    3          return 9\n    4      return 8"
+    await bench.call("edit", path="a", search=shown, replace=wanted)
     await bench.call("write", path="b", content=SHOWN.replace("return 3", "return 7"))
     await bench.call("write", path="new", content=SHOWN)
     assert bench.sandbox.files["a"].decode() == CODE.replace("return 1", "return 9").replace("return 2", "return 8")

@@ -37,17 +37,9 @@ async def test_lm_studio_tells_the_window_of_the_loaded_instance_and_an_older_on
     found = await look(serve, {"/api/v1/models": LM_STUDIO, "/v1/models": listing({"id": "x"})}, ok(LM_STUDIO_UNKNOWN))
     assert (found.kind, found.can_load) == ("LM Studio", True)
     assert found.models[0] == ServedModel(
-        "google/gemma-4-26b-a4b",
-        4096,
-        load=LoadState.LOADED,
-        has_tools=True,
-        has_vision=True,
-        thinks=True,
-        max_window_tokens=262_144,
-        size_bytes=17_990_911_801,
-        quantisation="Q4_K_M",
-        slots=4,
-    )
+        "google/gemma-4-26b-a4b", 4096, load=LoadState.LOADED, has_tools=True, has_vision=True, thinks=True,
+        max_window_tokens=262_144, size_bytes=17_990_911_801, quantisation="Q4_K_M", slots=4,
+    )  # fmt: skip
     unloaded, embedder = found.models[1:]
     assert (unloaded.is_loaded, unloaded.window_tokens, unloaded.thinks) == (False, 0, None)
     assert embedder.is_embedder
@@ -64,17 +56,10 @@ async def test_ollama_tells_what_runs_and_what_each_model_can_do(serve: Serve) -
     found = await look(serve, answers)
     assert (found.kind, found.can_load) == ("Ollama", True)
     assert found.models[0] == ServedModel(
-        "qwen2.5-coder:7b",
-        4096,
-        load=LoadState.LOADED,
-        has_tools=True,
-        has_vision=False,
-        thinks=False,
-        max_window_tokens=32_768,
-        size_bytes=4_683_087_332,
-        quantisation="Q4_K_M",
+        "qwen2.5-coder:7b", 4096, load=LoadState.LOADED, has_tools=True, has_vision=False, thinks=False,
+        max_window_tokens=32_768, size_bytes=4_683_087_332, quantisation="Q4_K_M",
         template=digest("{{ .System }}{{ .Tools }}"),
-    )
+    )  # fmt: skip
     gemma, nomic = found.models[1:]
     assert (gemma.window_tokens, gemma.is_loaded, gemma.has_tools, gemma.has_vision) == (0, False, False, True)
     assert nomic.is_embedder
