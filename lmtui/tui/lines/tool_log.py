@@ -289,7 +289,7 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.cursor.row = max(0, self.source.total() - 1) if self.scroller.is_following else 0
         self.redraw()
         if not is_scanned:
-            self.run_worker(self._scan, group="scan", exclusive=True)
+            _ = self.run_worker(self._scan, group="scan", exclusive=True)
 
     async def _scan(self) -> None:
         is_scanned = False
