@@ -55,9 +55,9 @@ async def alt_right_and_left_go_round_the_open_sessions_and_closing_one_shows_an
     await driver.press("alt+right")
     for _ in range(2):
         _ = driver.app.workbench.ready.session_controller.handlers()["session.close"]("")
-    await driver.until(lambda: active_id(driver) == DOCS)
+    await kept(driver)
     assert driver.host.opened[RENAME].is_closed
-    assert driver.app.sessions.order == [DOCS, first]
+    assert (active_id(driver), driver.app.sessions.order) == (DOCS, [DOCS, first])
 
 
 async def test_what_was_open_is_open_again_and_read_when_it_is_shown() -> None:
