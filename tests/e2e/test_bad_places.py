@@ -16,12 +16,9 @@ __all__ = ["terminal"]
 
 pytestmark = pytest.mark.tmux
 
+SLOW = ScriptedTurn(" ".join(f"word{number}" for number in range(600)), rate=20.0)
 SCENARIOS = (
-    Scenario(
-        (ScriptedTurn(" ".join(f"word{number}" for number in range(600)), rate=20.0), ScriptedTurn("And on it goes.")),
-        name="slow",
-        match="talk",
-    ),
+    Scenario((SLOW, ScriptedTurn("And on it goes.")), name="slow", match="talk"),
     Scenario((ScriptedTurn("This is the answer."), ScriptedTurn("This is another one."))),
 )
 RESTORED = "0 0 1"

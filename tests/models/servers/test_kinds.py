@@ -57,8 +57,7 @@ async def test_ollama_tells_what_runs_and_what_each_model_can_do(serve: Serve) -
     assert (found.kind, found.can_load) == ("Ollama", True)
     assert found.models[0] == ServedModel(
         "qwen2.5-coder:7b", 4096, load=LoadState.LOADED, has_tools=True, has_vision=False, thinks=False,
-        max_window_tokens=32_768, size_bytes=4_683_087_332, quantisation="Q4_K_M",
-        template=digest("{{ .System }}{{ .Tools }}"),
+        max_window_tokens=32_768, size_bytes=4_683_087_332, quantisation="Q4_K_M", template=digest("{{ .System }}{{ .Tools }}"),
     )  # fmt: skip
     gemma, nomic = found.models[1:]
     assert (gemma.window_tokens, gemma.is_loaded, gemma.has_tools, gemma.has_vision) == (0, False, False, True)
