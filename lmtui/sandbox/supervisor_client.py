@@ -158,12 +158,15 @@ class ProcessLink(Link):
 
 
 async def spawn(arguments: Sequence[str], environment: Mapping[str, str], hint: str = "") -> ProcessLink:
-    """Start a program whose input and output are a supervisor's.
+    """Start a program whose input and output are a supervisor's; a cancel ends it once it runs.
+
+    Killed earlier, a bubblewrap leaves a process that nothing ends and that keeps the pipes open.
 
     Raises:
         SandboxUnavailable: it cannot be started.
     """
-    try:
+
+    async def started() -> ProcessLink:
         process = await asyncio.create_subprocess_exec(
             *arguments,
             stdin=asyncio.subprocess.PIPE,
@@ -174,9 +177,12 @@ async def spawn(arguments: Sequence[str], environment: Mapping[str, str], hint: 
             cwd=os.sep,
             limit=_BUFFER_BYTES,
         )
+        return ProcessLink(process)
+
+    try:
+        return await undone_if_cancelled(started(), ProcessLink.close)
     except OSError as error:
         raise SandboxUnavailable(f"{arguments[0]} cannot be started: {error.strerror}", hint) from error
-    return ProcessLink(process)
 
 
 T = TypeVar("T")
@@ -205,7 +211,7 @@ async def undone_if_cancelled(work: Coroutine[Any, Any, T], undo: Callable[[T], 
     """Do the work and return what it made; a cancel meanwhile is raised once it is done and undone again."""
 
     async def undone() -> None:
-        with contextlib.suppress(SandboxError):
+        with contextlib.suppress(SandboxError, OSError):
             await undo(await doing)
 
     doing = asyncio.ensure_future(work)
