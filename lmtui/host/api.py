@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -45,7 +46,7 @@ def build_app(
         routes=[
             *routes_of(ENDPOINTS, api),
             Route("/openapi.json", tell_page),
-            WebSocketRoute("/v1/ws", serve_websocket(api)),
+            WebSocketRoute("/v1/ws", partial(serve_websocket, api)),
             *routes,
         ],
         middleware=[Middleware(access.guard)],

@@ -52,15 +52,11 @@ class ApiContext:
     def __init__(self, hub: SessionHub, options: ApiOptions) -> None:
         self.hub = hub
         self.options = options
-        self.feed = EventFeed(self._open_session, hub.watch, hub.unwatch)
+        self.feed = EventFeed(hub)
         self.begun = time.monotonic()
         self._uploads: OrderedDict[str, Uploaded] = OrderedDict()
         self._conversations: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self._done: OrderedDict[str, None] = OrderedDict()
-
-    def _open_session(self, session_id: str) -> Session | None:
-        runtime = self.hub.runtime_of(session_id)
-        return None if runtime is None else next((each for each in runtime.sessions if each.id == session_id), None)
 
     async def runtime(self, folder: str = "") -> Runtime:
         """Return the runtime of a folder that clients may use; without a name that of the first.
@@ -143,8 +139,8 @@ def _put(kept: OrderedDict[str, _Value], key: str, value: _Value, most: int) -> 
 def route(routes: list[Endpoint], method: str, path: str, **more: Any) -> Callable[[_Handler], _Handler]:
     """Add a handler to the routes; `more` are fields of `Endpoint`.
 
-    It is given what its parameters name: `api`, `call`, the `session` of the path, the `query` and the `body`; its types say
-    what these have to be, and what it answers.  The first line of its docstring is the summary.
+    It is given what its parameters name: `api`, `call`, the `session` of the path or a part of it, the `query` and the `body`;
+    its types say what these have to be, and what it answers.  The first line of its docstring is the summary.
     """
 
     def add(handler: _Handler) -> _Handler:
@@ -152,7 +148,7 @@ def route(routes: list[Endpoint], method: str, path: str, **more: Any) -> Callab
         answer = hints.pop("return")
 
         async def handle(api: ApiContext, call: ApiCall) -> Any:
-            given: dict[str, Any] = {"api": api, "call": call, "query": call.query, "body": call.body}
+            given: dict[str, Any] = {"api": api, "call": call, "query": call.query, "body": call.body, **call.path}
             if "session" in hints:
                 given["session"] = await api.hub.session(call.path["id"])
             return await handler(**{name: given[name] for name in hints})

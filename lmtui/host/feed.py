@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import itertools
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lmtui.app.host import encode_event
 from lmtui.core.events import Envelope
 from lmtui.core.sessions import Session
+from lmtui.host.hub import SessionHub
 
+GATHER_S = 0.02  # what happens within it is sent at once
 RING = 200
 NOTHING = "-"  # in place of a session for a client that follows none yet
 MOST_FRAMES, MOST_BYTES = 2_000, 4_000_000
@@ -110,6 +113,20 @@ class Reader:
                 return False
         return True
 
+    async def follow(self, past: Iterable[Frame], heartbeat_s: float) -> AsyncGenerator[list[Frame], None]:
+        """Yield the past, then what comes, and none where there were none for so long; the loop is free in between."""
+        before = iter(past)
+        while frames := list(itertools.islice(before, _AT_ONCE)):
+            yield frames
+            await asyncio.sleep(0)
+        while not self.is_over:
+            if not await self.wait(heartbeat_s):
+                yield []
+                continue
+            await asyncio.sleep(GATHER_S)
+            if frames := self.take():
+                yield frames
+
     def take(self) -> list[Frame]:
         """Return some events that are waiting, at most as many as are sent at once."""
         taken: list[Frame] = []
@@ -123,21 +140,10 @@ class Reader:
 
 
 class EventFeed:
-    """Takes each event of a hub to those who read it, and keeps the last ones of all sessions.
+    """Takes each event of a hub to those who read it, and keeps the last ones of all sessions."""
 
-    Args:
-        find_session: returns an open session by its id.
-        watch: is called for each client that begins to follow a session, `unwatch` of each that ends it.
-    """
-
-    def __init__(
-        self,
-        find_session: Callable[[str], Session | None],
-        watch: Callable[[str], object] = lambda _: None,
-        unwatch: Callable[[str], object] = lambda _: None,
-    ) -> None:
-        self._find_session = find_session
-        self._watch, self._unwatch = watch, unwatch
+    def __init__(self, hub: SessionHub) -> None:
+        self._hub = hub
         self._readers: list[Reader] = []
         self._ring: deque[Frame] = deque(maxlen=RING)
         self._is_closed = False
@@ -156,7 +162,7 @@ class EventFeed:
 
     def _is_stored(self, envelope: Envelope) -> bool:
         """Tell whether an event that was just published is in the log: one that could not be written was published too."""
-        session = self._find_session(envelope.session)
+        session = self._hub.find(envelope.session)
         history = session.history() if session is not None else ()
         return bool(history) and history[-1].seq == envelope.seq
 
@@ -168,7 +174,7 @@ class EventFeed:
         else:
             self._readers.append(reader)
             if session_id not in ("", NOTHING):
-                _ = self._watch(session_id)
+                self._hub.watch(session_id)
         return reader
 
     def close(self, reader: Reader) -> None:
@@ -177,7 +183,7 @@ class EventFeed:
         if reader in self._readers:
             self._readers.remove(reader)
             if reader.session_id not in ("", NOTHING):
-                _ = self._unwatch(reader.session_id)
+                self._hub.unwatch(reader.session_id)
 
     def recent(self, limit: int, after: str = "") -> Sequence[Frame]:
         """Return the last events of all sessions, the oldest first; with the id of one, those that came behind it."""
@@ -201,13 +207,7 @@ def place_behind(history: Sequence[Envelope], seq: int) -> int:
     return bisect.bisect(history, seq, key=lambda each: each.seq)
 
 
-async def past(session: Session, after: int) -> AsyncGenerator[tuple[bytes, int], None]:
-    """Yield the blocks of the stored events behind one, with the last one's place; the loop is free in between.
-
-    They are those that are stored when the first is asked for.
-    """
+def stored(session: Session, after: int) -> Iterator[Frame]:
+    """Return the events behind another that are stored now."""
     history = session.history()
-    for start in range(place_behind(history, after), len(history), _AT_ONCE):
-        some = history[start : start + _AT_ONCE]
-        yield b"".join(Frame(each, is_stored=True).block for each in some), some[-1].seq
-        await asyncio.sleep(0)
+    return (Frame(each, is_stored=True) for each in history[place_behind(history, after) :])

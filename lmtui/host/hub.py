@@ -196,6 +196,10 @@ class SessionHub:
         """Return the sessions that are open."""
         return [session for runtime in self.runtimes for session in runtime.sessions]
 
+    def find(self, session_id: str) -> Session | None:
+        """Return a session that is open."""
+        return next((each for each in self.sessions if each.id == session_id), None)
+
     async def runtime(self, folder: Path, given: GivenSettings | None = None) -> Runtime:
         """Return the runtime of a folder, which is opened with these settings if it is not open with them.
 

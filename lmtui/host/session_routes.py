@@ -23,8 +23,8 @@ from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session
 from lmtui.host import wire
 from lmtui.host.api_context import ApiContext, Uploaded, route
 from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
-from lmtui.host.feed import place_behind
-from lmtui.host.streams import EVENT_STREAM, EventStream, activity_blocks, session_blocks
+from lmtui.host.feed import place_behind, stored
+from lmtui.host.streams import EVENT_STREAM, EventStream, blocks
 
 ROUTES: list[Endpoint] = []
 _route = partial(route, ROUTES)
@@ -58,24 +58,6 @@ def needs_answer(session: Session) -> bool:
     return bool(open_approvals(session) or session.plans.open)
 
 
-def detail(api: ApiContext, session: Session) -> wire.SessionDetail:
-    """Return an open session in the form of the API."""
-    runtime = api.hub.runtime_of(session.id)
-    renamed, model = (_last(session, kind) for kind in (events.SessionRenamed, events.ModelChanged))
-    return wire.SessionDetail(
-        id=session.id,
-        folder=str(runtime.workspace) if runtime is not None else "",
-        title=renamed.title if renamed is not None else "",
-        is_running=session.is_running,
-        mode=session.mode,
-        model=(model.model or model.default_model) if model is not None else "",
-        last_seq=last_seq(session),
-        approvals=open_approvals(session),
-        plan=session.plans.open,
-        **_queue(session).model_dump(),
-    )
-
-
 @_route("GET", "/v1/sessions")
 async def listed(api: ApiContext, query: wire.SessionsQuery) -> wire.SessionList:
     """List the sessions of a folder or of all."""
@@ -105,23 +87,36 @@ async def created(api: ApiContext, body: wire.NewSession) -> wire.SessionDetail:
     if body.title:
         session.rename(body.title)
     if body.mode is not None:
-        await change_mode(session, body.mode)
+        await mode_set(session, wire.ModeInfo(mode=body.mode))
     if body.message.strip():
         session.submit(body.message)
-    return detail(api, session)
+    return await shown(api, session)
 
 
 @_route("GET", _ONE)
 async def shown(api: ApiContext, session: Session) -> wire.SessionDetail:
     """Return a session."""
-    return detail(api, session)
+    runtime = api.hub.runtime_of(session.id)
+    renamed, model = (_last(session, kind) for kind in (events.SessionRenamed, events.ModelChanged))
+    return wire.SessionDetail(
+        id=session.id,
+        folder=str(runtime.workspace) if runtime is not None else "",
+        title=renamed.title if renamed is not None else "",
+        is_running=session.is_running,
+        mode=session.mode,
+        model=(model.model or model.default_model) if model is not None else "",
+        last_seq=last_seq(session),
+        approvals=open_approvals(session),
+        plan=session.plans.open,
+        **(await queue(session)).model_dump(),
+    )
 
 
 @_route("PATCH", _ONE)
 async def renamed(api: ApiContext, session: Session, body: wire.Rename) -> wire.SessionDetail:
     """Give a session a title."""
     session.rename(body.title)
-    return detail(api, session)
+    return await shown(api, session)
 
 
 @_route("DELETE", _ONE)
@@ -158,7 +153,7 @@ async def followed(api: ApiContext, call: ApiCall, session: Session, query: wire
         raise ApiError(422, "Last-Event-ID is not the id of an event of this session")
     reader = api.feed.open(session.id)
     after = int(told) if told else query.after
-    return EventStream(session_blocks(api.feed, reader, session, after, api.options.heartbeat_s), reader)
+    return EventStream(blocks(api.feed, reader, stored(session, after), api.options.heartbeat_s), reader)
 
 
 @_route("GET", "/v1/activity", media=EVENT_STREAM)
@@ -166,8 +161,8 @@ async def activity(api: ApiContext, call: ApiCall, query: wire.ActivityQuery) ->
     """Stream the events of all sessions."""
     told = call.request.headers.get("last-event-id", "")
     reader = api.feed.open()
-    begun = list(api.feed.recent(query.limit, told))
-    return EventStream(activity_blocks(api.feed, reader, begun, api.options.heartbeat_s), reader)
+    past = api.feed.recent(query.limit, told)
+    return EventStream(blocks(api.feed, reader, past, api.options.heartbeat_s), reader)
 
 
 @_route("POST", f"{_ONE}/messages", status=202)
@@ -217,12 +212,7 @@ async def approvals(session: Session) -> wire.ApprovalList:
 
 
 @_route("POST", f"{_ONE}/approvals/{{approval_id}}")
-async def answered(call: ApiCall, session: Session, body: wire.ApprovalAnswer) -> wire.ApprovalDone:
-    """Answer a question."""
-    return give_answer(session, call.path["approval_id"], body)
-
-
-def give_answer(session: Session, approval_id: str, body: wire.ApprovalAnswer) -> wire.ApprovalDone:
+async def answered(session: Session, approval_id: str, body: wire.ApprovalAnswer) -> wire.ApprovalDone:
     """Answer a question.
 
     Raises:
@@ -252,33 +242,23 @@ def _question(session: Session, approval_id: str) -> tuple[ApprovalRequested | N
 
 @_route("POST", f"{_ONE}/mode")
 async def mode_set(session: Session, body: wire.ModeInfo) -> wire.ModeInfo:
-    """Change the permission mode."""
-    await change_mode(session, body.mode)
-    return wire.ModeInfo(mode=session.mode)
-
-
-async def change_mode(session: Session, mode: Mode) -> None:
-    """Change the mode of a session.
+    """Change the permission mode.
 
     Raises:
-        ApiError: it cannot be in that mode now.
+        ApiError: the session cannot be in that mode now.
     """
+    mode = body.mode
     if mode is Mode.TRY and session.mode is not mode and (problem := await session.trial.problem()):
         raise ApiError(409, problem)
     session.set_mode(mode)
     if session.mode is not mode:
         raise ApiError(409, BETWEEN_TURNS)
+    return wire.ModeInfo(mode=mode)
 
 
 @_route("POST", f"{_ONE}/plan")
 async def plan_answered(api: ApiContext, session: Session, body: wire.PlanReply) -> wire.SessionDetail:
-    """Answer a plan."""
-    give_plan_answer(session, body)
-    return detail(api, session)
-
-
-def give_plan_answer(session: Session, body: wire.PlanReply) -> None:
-    """Answer the plan that is open.
+    """Answer a plan.
 
     Raises:
         ApiError: none is open, or another one.
@@ -293,26 +273,22 @@ def give_plan_answer(session: Session, body: wire.PlanReply) -> None:
         session.plans.revise(asked.proposal_id, body.feedback)
     else:
         session.plans.reject(asked.proposal_id, body.feedback)
+    return await shown(api, session)
 
 
 @_route("GET", f"{_ONE}/queue")
 async def queue(session: Session) -> wire.Queue:
     """Return what waits to be taken up."""
-    return _queue(session)
-
-
-def _queue(session: Session) -> wire.Queue:
     return wire.filled(wire.Queue, _last(session, events.InboxChanged) or events.InboxChanged())
 
 
 @_route("DELETE", f"{_ONE}/queue/{{place}}")
-async def queue_dropped(call: ApiCall, session: Session) -> wire.Queue:
+async def queue_dropped(session: Session, place: str) -> wire.Queue:
     """Take back something that waits."""
-    place = call.path["place"]
-    if not place.isdecimal() or int(place[:6]) >= len(_queue(session).queued):
+    if not place.isdecimal() or int(place[:6]) >= len((await queue(session)).queued):
         raise ApiError(404, "no queued message at this position")
     _ = session.waiting.drop(int(place))
-    return _queue(session)
+    return await queue(session)
 
 
 @_route("POST", f"{_ONE}/queue/resume")
@@ -320,7 +296,7 @@ async def queue_resumed(session: Session) -> wire.Queue:
     """Take up again what an interrupt left waiting."""
     session.waiting.go_on()
     await asyncio.sleep(0)
-    return _queue(session)
+    return await queue(session)
 
 
 @_route("GET", f"{_ONE}/files")

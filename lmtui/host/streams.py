@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Iterable
 from functools import partial
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from lmtui.core.sessions import Session
-from lmtui.host.feed import EventFeed, Frame, Reader, past
+from lmtui.host.feed import EventFeed, Frame, Reader
 
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT_S = 20.0
-GATHER_S = 0.02  # what happens within it is sent at once
 HEARTBEAT = b": heartbeat\n\n"
 _LAST_WORDS_S = 1.0
 ABORT = "lmtui.abort"  # the extension of a scope with which our server drops a connection
+
+
+async def until_one_ends(*work: Awaitable[object]) -> None:
+    """Do some things at once until the first of them ends; then the others are cancelled.  None of their errors rises."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            _ = task.cancel()
+        _ = await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def drop_when_slow(reader: Reader, scope: Scope) -> None:
@@ -45,16 +54,11 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the blocks as they come."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        sending = asyncio.ensure_future(self._send(send))
-        leaving = asyncio.ensure_future(_gone(receive))
         if self._reader is not None:
             drop_when_slow(self._reader, scope)
         try:
-            _ = await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await until_one_ends(self._send(send), _gone(receive))
         finally:
-            for task in (sending, leaving):
-                _ = task.cancel()
-            _ = await asyncio.gather(sending, leaving, return_exceptions=True)
             await self._blocks.aclose()
 
     async def _send(self, send: Send) -> None:
@@ -68,43 +72,10 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def session_blocks(
-    feed: EventFeed, reader: Reader, session: Session, after: int, heartbeat_s: float
-) -> AsyncGenerator[bytes, None]:
-    """Yield what the log has behind an event, then what comes; `reader` was opened in the same step as this was called."""
+async def blocks(feed: EventFeed, reader: Reader, past: Iterable[Frame], heartbeat_s: float) -> AsyncGenerator[bytes, None]:
+    """Yield the past, then what comes, as one session's stream or that of all; `past` was read when `reader` was opened."""
     try:
-        history = session.history()
-        last = min(after, history[-1].seq if history else 0)
-        async for block, seq in past(session, after):
-            yield block
-            last = seq
-        async for frames in _frames(reader, heartbeat_s):
-            news = [frame for frame in frames if frame.envelope.seq > last]
-            if news or not frames:
-                yield b"".join(frame.block for frame in news) or HEARTBEAT
+        async for frames in reader.follow(past, heartbeat_s):
+            yield b"".join(each.block if reader.session_id else each.activity_block for each in frames) or HEARTBEAT
     finally:
         feed.close(reader)
-
-
-async def activity_blocks(
-    feed: EventFeed, reader: Reader, begun: list[Frame], heartbeat_s: float
-) -> AsyncGenerator[bytes, None]:
-    """Yield the last events of all sessions, then what comes."""
-    try:
-        if begun:
-            yield b"".join(frame.activity_block for frame in begun)
-        async for frames in _frames(reader, heartbeat_s):
-            yield b"".join(frame.activity_block for frame in frames) or HEARTBEAT
-    finally:
-        feed.close(reader)
-
-
-async def _frames(reader: Reader, heartbeat_s: float) -> AsyncGenerator[list[Frame], None]:
-    """Yield events as they come, and none where there were none for so long."""
-    while not reader.is_over:
-        if not await reader.wait(heartbeat_s):
-            yield []
-            continue
-        await asyncio.sleep(GATHER_S)
-        if frames := reader.take():
-            yield frames

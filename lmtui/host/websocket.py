@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
-from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lmtui.app.host import encode_event
 from lmtui.core import events
@@ -21,9 +21,9 @@ from lmtui.host import wire
 from lmtui.host.access import parse_json
 from lmtui.host.api_context import ApiContext
 from lmtui.host.endpoints import validation_text
-from lmtui.host.feed import NOTHING, Frame, Reader, place_behind
-from lmtui.host.session_routes import change_mode, give_answer, give_plan_answer
-from lmtui.host.streams import GATHER_S, drop_when_slow
+from lmtui.host.feed import NOTHING, Frame, Reader, stored
+from lmtui.host.session_routes import answered, mode_set, plan_answered
+from lmtui.host.streams import drop_when_slow, until_one_ends
 
 PREVIEW_CHARS = 500
 _LONG_S = 3600.0
@@ -78,34 +78,41 @@ def _done_tasks(event: events.PlanChanged) -> str:
 
 
 _Source = str | Callable[[Any], object]  # Any: an event of the row's type
-_QUESTION = ("approval_id", "tool", "text", "why", "diff", "hunks", "suggested_rule")
-# What a client gets, by the earlier program's names: what a message is called, and where each of its fields comes from.
-_SENT: dict[type[events.Event], tuple[str, dict[str, _Source]]] = {
-    events.ToolCallStarted: ("tool_call", {"tool": "tool", "input": "arguments", "tool_call_id": "call_id"}),
-    events.ToolCallFinished: ("tool_result", {
-        "tool": "tool", "tool_call_id": "call_id", "result_preview": lambda event: event.result[:PREVIEW_CHARS],
-        "duration_ms": "elapsed_ms", "success": "ok",
-    }),
-    events.PlanChanged: ("task_update", {"tasks": _tasks, "summary": _done_tasks}),
-    events.PrefillProgress: ("thinking", {"ratio": "ratio", "tokens": "tokens", "queued": "queued"}),
-    events.TextDelta: ("text", {"text": "text"}),
-    events.MessageAdded: ("message", {"role": "role", "text": "text"}),
-    events.ModeChanged: ("mode_changed", {"mode": "mode"}),
-    events.Notice: ("notice", {"level": "level", "message": "text"}),
-    events.TurnEnded: ("done", {
-        "text": "text", "status": "reason", "iterations": "iterations", "usage": lambda event: asdict(event.usage),
-        "files_changed": lambda event: list(event.files_changed),
-    }),
-    events.ApprovalRequested: ("approval_request", dict(zip(_QUESTION, _QUESTION, strict=True))),
-    events.ApprovalResolved: ("approval_resolved", {
-        "approval_id": "approval_id", "decision": lambda event: "deny" if event.outcome is events.Outcome.NO else "allow",
-        "outcome": "outcome", "by": "by",
-    }),
-    PlanProposed: ("plan_ready", {"proposal_id": "proposal_id", "plan": lambda event: asdict(event.proposal)}),
+_Row = tuple[str, dict[str, _Source]]
+
+
+def _row(name: str, *same: str, **others: _Source) -> _Row:
+    """Return what a message is called, and where its fields come from; those that are `same` are called as in the event."""
+    return name, {**dict(zip(same, same, strict=True)), **others}
+
+
+# What a client gets, by the earlier program's names.
+_SENT: dict[type[events.Event], _Row] = {
+    events.ToolCallStarted: _row("tool_call", "tool", input="arguments", tool_call_id="call_id"),
+    events.ToolCallFinished: _row(
+        "tool_result", "tool", tool_call_id="call_id", result_preview=lambda event: event.result[:PREVIEW_CHARS],
+        duration_ms="elapsed_ms", success="ok",
+    ),
+    events.PlanChanged: _row("task_update", tasks=_tasks, summary=_done_tasks),
+    events.PrefillProgress: _row("thinking", "ratio", "tokens", "queued"),
+    events.TextDelta: _row("text", "text"),
+    events.MessageAdded: _row("message", "role", "text"),
+    events.ModeChanged: _row("mode_changed", "mode"),
+    events.Notice: _row("notice", "level", message="text"),
+    events.TurnEnded: _row(
+        "done", "text", status="reason", iterations="iterations", usage=lambda event: asdict(event.usage),
+        files_changed="files_changed",
+    ),
+    events.ApprovalRequested: _row(
+        "approval_request", "approval_id", "tool", "text", "why", "diff", "hunks", "suggested_rule"
+    ),
+    events.ApprovalResolved: _row(
+        "approval_resolved", "approval_id",
+        decision=lambda event: "deny" if event.outcome is events.Outcome.NO else "allow", outcome="outcome", by="by",
+    ),
+    PlanProposed: _row("plan_ready", "proposal_id", plan=lambda event: asdict(event.proposal)),
 }  # fmt: skip
-_FAILED: tuple[str, dict[str, _Source]] = (
-    "error", {"message": lambda event: event.error or "the turn failed", "iterations": "iterations"},
-)  # fmt: skip
+_FAILED = _row("error", message=lambda event: event.error or "the turn failed", iterations="iterations")
 
 
 def _text_of(frame: Frame) -> str:
@@ -120,14 +127,10 @@ def _text_of(frame: Frame) -> str:
     return frame.message
 
 
-def serve_websocket(api: ApiContext) -> Callable[[WebSocket], Awaitable[None]]:
-    """Return the endpoint."""
-
-    async def endpoint(websocket: WebSocket) -> None:
-        await websocket.accept()
-        await _Client(api, websocket).run()
-
-    return endpoint
+async def serve_websocket(api: ApiContext, websocket: WebSocket) -> None:
+    """Serve one client."""
+    await websocket.accept()
+    await _Client(api, websocket).run()
 
 
 class _Client:
@@ -143,18 +146,15 @@ class _Client:
 
     async def run(self) -> None:
         """Serve the client until it goes, does not read, or the host closes."""
-        waits = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._over.wait())]
         try:
-            _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await until_one_ends(self._read(), self._over.wait())
         finally:
-            for task in (*waits, self._sending):
-                _ = task.cancel()
-            _ = await asyncio.gather(*waits, self._sending, return_exceptions=True)
+            _ = self._sending.cancel()
+            _ = await asyncio.gather(self._sending, return_exceptions=True)
             self._api.feed.close(self._reader)
         code, why = (_LATER, "too slow") if self._reader.has_overflowed else (_GOING, "the host is closing")
-        if self._websocket.application_state is WebSocketState.CONNECTED:
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                await self._websocket.close(code, why)
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it was closed before
+            await self._websocket.close(code, why)
 
     async def _read(self) -> None:
         if wanted := self._websocket.query_params.get("session", ""):
@@ -203,12 +203,12 @@ class _Client:
                 _ = await self._open(folder)
             case _ if session is None:
                 raise UsageError("no session to act on", "Name one in `session`, or send subscribe, message or clear first.")
-            case wire.ModeInfo(mode=mode):
-                await change_mode(session, mode)
+            case wire.ModeInfo():
+                _ = await mode_set(session, body)
             case wire.ApprovalAnswer():
-                _ = give_answer(session, head.approval_id, body)
+                _ = await answered(session, head.approval_id, body)
             case wire.PlanReply():
-                give_plan_answer(session, body)
+                _ = await plan_answered(self._api, session, body)
             case _:
                 session.interrupt()
 
@@ -226,30 +226,18 @@ class _Client:
         self._session, mode = (session.id, str(session.mode)) if session is not None else ("", "")
         self._reader = self._api.feed.open(self._session)
         drop_when_slow(self._reader, self._websocket.scope)
-        stored = session.history() if session is not None and after is not None else ()
-        past = stored[place_behind(stored, after or 0) :]
+        past = stored(session, after) if session is not None and after is not None else ()
         await self._tell({"type": "subscribed", "session": self._session, "mode": mode})
         self._sending = asyncio.ensure_future(self._send_events(self._reader, past))
 
-    async def _send_events(self, reader: Reader, past: Sequence[events.Envelope] = ()) -> None:
+    async def _send_events(self, reader: Reader, past: Iterable[Frame] = ()) -> None:
         """Send the past, then what comes, until there is no more or the client is gone."""
-        try:
-            for place, envelope in enumerate(past):
-                await self._send(Frame(envelope, is_stored=True))
-                if place % 64 == 63:
-                    await asyncio.sleep(0)
-            while not reader.is_over:
-                _ = await reader.wait(_LONG_S)
-                await asyncio.sleep(GATHER_S)
-                for frame in reader.take():
-                    await self._send(frame)
-            self._over.set()
-        except (WebSocketDisconnect, RuntimeError):
-            self._over.set()
-
-    async def _send(self, frame: Frame) -> None:
-        if text := encode_event(frame.envelope) if self._is_log else _text_of(frame):
-            await self._websocket.send_text(text.encode("utf-8", "backslashreplace").decode())
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            async for frames in reader.follow(past, _LONG_S):
+                for frame in frames:
+                    if text := encode_event(frame.envelope) if self._is_log else _text_of(frame):
+                        await self._websocket.send_text(text.encode("utf-8", "backslashreplace").decode())
+        self._over.set()
 
     async def _tell(self, message: dict[str, Any]) -> None:
         await self._websocket.send_text(json.dumps(message, ensure_ascii=True))

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from lmtui.core.events import Envelope, Level, Notice, TextDelta
+from lmtui.host import streams
 from lmtui.host.api_context import ApiOptions
-from lmtui.host.feed import EventFeed, Frame, Reader
-from lmtui.host.streams import session_blocks
+from lmtui.host.feed import EventFeed, Frame, Reader, stored
+from lmtui.host.hub import SessionHub
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start, event_of, read_blocks
 from tests.sets import depth
@@ -129,15 +130,17 @@ class Past:
         return self.envelopes
 
 
-async def test_what_happens_before_the_past_is_read_comes_once() -> None:
+async def test_what_happens_before_the_past_is_sent_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     session: Any = Past(envelope(1))
-    feed = EventFeed(lambda _: session)
+    hub = SessionHub()
+    monkeypatch.setattr(hub, "find", lambda _: session)
+    feed = EventFeed(hub)
     reader = feed.open(session.id)
+    blocks = streams.blocks(feed, reader, stored(session, 0), 1.0)
     for seq in (2, 4):
         session.envelopes.append(envelope(seq))
         feed.take(Path(), envelope(seq))
         feed.take(Path(), envelope(seq + 1, durable=False))
-    blocks = session_blocks(feed, reader, session, 0, 1.0)
     begun = await anext(blocks)
     session.envelopes.append(envelope(6))
     feed.take(Path(), envelope(6))
