@@ -14,7 +14,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.features.pipeline.plan_queue import PipelineFile
-from lmtui.features.pipeline.runner import CommitTrace
+from lmtui.features.pipeline.runner import CommitTrace, RunOptions
 from lmtui.features.pipeline.values import Merge, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
@@ -293,7 +293,7 @@ async def test_what_git_warns_about_and_odd_names_hide_no_file_of_the_users(open
         (workspace / name).parent.mkdir(exist_ok=True)
         (workspace / name).write_text("mine\n")
     sandbox = await open_one("http://127.0.0.1:9/v1", **SETTINGS).sandbox()
-    trace = CommitTrace(sandbox, is_on=True, has_trailers=False)
+    trace = CommitTrace(sandbox, RunOptions())
     assert await trace.is_repository()
     assert await trace.uncommitted(names[:9]) == frozenset(names[:9])
     with pytest.raises(SandboxError, match="more than lmtui reads"):

@@ -11,7 +11,6 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -123,7 +122,7 @@ class PipelineFile(IndexFile):
             self._insert(database, plan_id, number, values)
 
     def _insert(self, database: sqlite3.Connection, plan_id: str, number: int, values: object) -> None:
-        row = (plan_id, number, json.dumps(values, ensure_ascii=True, default=_json_value))
+        row = (plan_id, number, json.dumps(values, ensure_ascii=True, default=str))
         database.execute("INSERT OR REPLACE INTO pipeline VALUES (?, ?, ?)", row)
 
 
@@ -132,10 +131,6 @@ def changed_plan(plan: PipelinePlan, changed: Sequence[PipelineTask | PipelinePl
     plan = next((replace(each, tasks=plan.tasks) for each in changed if isinstance(each, PipelinePlan)), plan)
     tasks = {each.id: each for each in (*plan.tasks, *(each for each in changed if isinstance(each, PipelineTask)))}
     return replace(plan, tasks=tuple(tasks.values()))
-
-
-def _json_value(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 @functools.cache

@@ -89,12 +89,7 @@ def usage_by_role(history: Iterable[Event]) -> dict[str, dict[str, float]]:
 
 
 _USAGE = ("requests", "prompt_tokens", "completion_tokens", "loads", "unloads", "load_s")
-_ROLES = {
-    ROOT: "coder",
-    "fix": "coder",
-    "plan": "planner",
-    "review": "reviewer",
-}  # by who or what for
+_ROLES = {ROOT: "coder", "fix": "coder", "plan": "planner", "review": "reviewer"}  # by who or what for
 
 
 def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
@@ -131,7 +126,7 @@ def checkpoint_files(plan: PipelinePlan, tasks: Sequence[PipelineTask]) -> dict[
 
 def task_checkpoint(plan: PipelinePlan, task: PipelineTask) -> str:
     """Return what a task came to, as Markdown: what was done, changed and checked, what comes next, and what blocks."""
-    last = task.attempts[-1] if task.attempts else TaskAttempt(0)
+    last = task.last
     is_done = task.state in OVER
     changed = [f"`{sanitize_line(each)}`" for each in last.files]
     following = [each for each in plan.queue if each.state is PipelineState.READY and not plan.waits_for(each)]

@@ -21,7 +21,6 @@ from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import clipped, pluralize, sanitize_line, sanitize_path
 from lmtui.core.verification import Gate, Rung, bounded
-from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.review import blocking_findings
 from lmtui.engine.session import EngineSession
@@ -63,7 +62,7 @@ class RunOptions:
     """How a plan is worked on.
 
     Only tasks of `phase`, where one is named; `is_once`: one wave, then the end.  `batch` tasks are coded before they are
-    reviewed (0: as many as the server has slots).
+    reviewed (0: as many as the server has slots).  `has_trailers`: commits name the plan and the task in trailers.
     """
 
     phase: str = ""
@@ -111,12 +110,7 @@ class PlanRunner:
     """
 
     def __init__(
-        self,
-        host: FeatureHost,
-        file: PipelineFile,
-        plan: PipelinePlan,
-        options: RunOptions,
-        watcher: RunWatcher,
+        self, host: FeatureHost, file: PipelineFile, plan: PipelinePlan, options: RunOptions, watcher: RunWatcher
     ) -> None:
         self._host, self._file, self._options, self._watcher = host, file, options, watcher
         self.plan = plan
@@ -160,7 +154,7 @@ class PlanRunner:
                     break
                 else:
                     await self._nap()
-                await self._look()
+                await self.change(lambda _: ())  # takes up what other processes changed
         finally:
             if self._role_session is not None:
                 await to_the_end(self._role_session.close())
@@ -183,10 +177,6 @@ class PlanRunner:
             for each in self.plan.tasks
         )
         self._watcher.on_change(replace(self.plan, tasks=tuple(tasks)))
-
-    async def _look(self) -> None:
-        """Take up what other processes changed."""
-        await self.change(lambda _: ())
 
     async def _nap(self) -> None:
         self._wake.clear()
@@ -232,18 +222,11 @@ class PlanRunner:
             is_whole = True
         finally:
             self._live = {}
-            if not is_whole:
-                await to_the_end(self._give_back([each.id for each in tasks]))
+            if not is_whole:  # one whose changes are being kept is looked at at the next start
+                ids = {each.id for each in tasks}
+                await to_the_end(self.change(lambda plan: [each for each in recovered(plan) if each.id in ids]))
             for work in works:
                 await to_the_end(work.attempts.close())
-
-    async def _give_back(self, task_ids: Sequence[int]) -> None:
-        """Make tasks ready again that were stopped; one whose changes are being kept is looked at at the next start."""
-
-        def change(plan: PipelinePlan) -> Iterable[PipelineTask]:
-            return [each for each in recovered(plan) if each.id in task_ids]
-
-        await self.change(change)
 
     async def _code(self, free: asyncio.Semaphore, work: _TaskWork) -> None:
         """Have a task done in an overlay and judge what came of it; what passes stays in `work.best`."""
@@ -329,10 +312,11 @@ class PlanRunner:
         for command in commands:
             overlay = (await self._host.sandbox()).overlay() if sandbox is None else None
             try:
+                if decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._host.rules()).verdict is Verdict.DENY:
+                    raise SandboxError("denied by a rule")
                 place = overlay.sandbox if overlay is not None else sandbox
                 assert place is not None
-                place = place.fresh()
-                ended = await self._run(command, place)
+                ended = await place.fresh().run_command(f"{_NO_PYC}\n{command}", timeout_s=self._host.config.check_timeout_s)
             except SandboxError as error:
                 found.append(f"`{command}` could not be run: {error.full_text()}")
                 continue
@@ -343,16 +327,6 @@ class PlanRunner:
                 lines = [line for line in ended.output.splitlines() if line.strip()]
                 found.append(f"`{command}` exits with {ended.exit_code}:\n{bounded(lines[-10:])}")
         return found
-
-    async def _run(self, command: str, sandbox: WorkspaceSandbox) -> ExecResult:
-        """Run a command.
-
-        Raises:
-            SandboxError: it could not be run, or a rule denies it.
-        """
-        if decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._host.rules()).verdict is Verdict.DENY:
-            raise SandboxError("denied by a rule")
-        return await sandbox.run_command(f"{_NO_PYC}\n{command}", timeout_s=self._host.config.check_timeout_s)
 
     async def _reject(self, work: _TaskWork, stage: Stage, findings: Sequence[str]) -> None:
         """Record why an attempt failed; another follows, unless there were too many or it only repeated an earlier one."""
@@ -400,7 +374,7 @@ class PlanRunner:
         assert best.effect is not None
         sandbox, paths = await self._host.sandbox(), tuple(best.effect.paths)
         try:
-            uncommitted = await self._trace(sandbox).uncommitted(paths)
+            uncommitted = await CommitTrace(sandbox, self._options).uncommitted(paths)
         except SandboxError as error:
             uncommitted = frozenset(paths)  # nothing of the user's may get into a commit
             self._watcher.on_note(f"task {task.id}: {error.full_text()}")
@@ -438,15 +412,13 @@ class PlanRunner:
         """Commit what a task changed, and call it done."""
         task, commit = self.plan.task(task_id), ""
         try:
-            commit = await self._trace(await self._host.sandbox()).commit(self.plan, task.spec.title, paths, task_id)
+            trace = CommitTrace(await self._host.sandbox(), self._options)
+            commit = await trace.commit(self.plan, task.spec.title, paths, task_id)
         except SandboxError as error:
             self._watcher.on_note(f"task {task_id}: {error.full_text()}")
         self._live.pop(task_id, None)
         attempts = (*task.attempts, record) if record is not None else task.attempts
         await self._set(task_id, PipelineState.DONE, attempts=attempts, commit=commit, why="")
-
-    def _trace(self, sandbox: WorkspaceSandbox) -> CommitTrace:
-        return CommitTrace(sandbox, is_on=self._options.has_commits, has_trailers=self._options.has_trailers)
 
     async def done_gate(self, criteria: Sequence[str] = (), questions: Sequence[str] = ()) -> list[str]:
         """Return why the plan is not done, empty where it is: every task's checks and the criteria's run on the whole.
@@ -458,7 +430,7 @@ class PlanRunner:
         if rest:
             only = f" (only the phase {self._options.phase} was worked on)" if self._options.phase else ""
             reasons.append(f"{pluralize(len(rest), 'task')} not done: {', '.join(str(each.id) for each in rest[:20])}{only}")
-        asked = [*(each.text for each in plan.questions if not each.answer), *questions]
+        asked = (*plan.open_questions.values(), *questions)
         reasons += [f"BLOCKING question without an answer: {text}" for text in asked]
         done = [each for each in plan.queue if each.state is PipelineState.DONE]
         commands = dict.fromkeys([*(command for each in done for command in each.spec.checks), *criteria])
@@ -473,9 +445,9 @@ def task_prompt(plan: PipelinePlan, task: PipelineTask) -> str:
     parts += ["Done when these commands exit with 0:\n" + "\n".join(f"  {each}" for each in spec.checks)] if spec.checks else []
     answers = [f"{each.text} {each.answer}" for each in plan.questions if each.answer]
     parts += ["\n".join(["Decided:", *answers])] if answers else []
-    if task.findings:
-        findings = "\n".join(f"- {each}" for each in task.findings)
-        parts.append(_AGAIN.format(stage=task.attempts[-1].stage, findings=findings))
+    if task.last.findings:
+        findings = "\n".join(f"- {each}" for each in task.last.findings)
+        parts.append(_AGAIN.format(stage=task.last.stage, findings=findings))
     return "\n\n".join(each for each in parts if each)
 
 
@@ -510,15 +482,13 @@ _AT_ONCE = 200  # paths for one call of git
 
 @dataclass(frozen=True, slots=True)
 class CommitTrace:
-    """Commits the work on one plan in the workspace of a sandbox; where git is off (not `is_on`) or missing, it does nothing.
+    """Commits the work on one plan in the workspace of a sandbox; where the options have no commits or git is missing, none.
 
-    A repository that is there is respected: what the user has not committed stays uncommitted.  `has_trailers`: commits name
-    the plan and the task in trailers.
+    A repository that is there is respected: what the user has not committed stays uncommitted.
     """
 
     sandbox: WorkspaceSandbox
-    is_on: bool
-    has_trailers: bool
+    options: RunOptions
 
     async def uncommitted(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those of the files that differ from the last commit or are unknown to git.
@@ -526,7 +496,7 @@ class CommitTrace:
         Raises:
             SandboxError: git did not tell.
         """
-        if not (self.is_on and paths):
+        if not (self.options.has_commits and paths):
             return frozenset()
         found: list[str] = []
         top = (await self.sandbox.run_git(["rev-parse", "--show-prefix"])).output.strip()
@@ -540,13 +510,13 @@ class CommitTrace:
 
     async def commit(self, plan: PipelinePlan, what: str, paths: Sequence[str], task_id: int = 0) -> str:
         """Commit the changes in some files and return the commit; one that is there already is not made again."""
-        if not (self.is_on and paths and await self.is_repository()):
+        if not (self.options.has_commits and paths and await self.is_repository()):
             return ""
         subject = clipped(sanitize_line(f"{plan.name}: {what}"), MAX_SUBJECT_CHARS)
         _ = await self._git("add", paths=paths, writes=True)
         staged = await self._git("diff", "--cached", "--name-only", "-z", "--no-renames", paths=paths)
         if staged:
-            trailers = [f"Plan: {plan.id}", *([f"Task: {task_id}"] if task_id else [])] if self.has_trailers else []
+            trailers = [f"Plan: {plan.id}", *([f"Task: {task_id}"] if task_id else [])] if self.options.has_trailers else []
             message = "\n\n".join(filter(None, (subject, "\n".join(trailers))))
             result = await self.sandbox.run_git(["commit", "-q", "-m", message, "--", *staged], writes=True)
             if result.exit_code != 0:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import ClassVar, Unpack
 
-from textual import events, on
+from textual import events, on, work
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -40,7 +40,7 @@ from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import MINUS, parse_patch
 from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, crop, fill, fit, indent, join_roles, row
-from lmtui.tui.lines.table import BAR_CELLS, RowCursor, Table
+from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.beside import BesideChat
@@ -92,11 +92,10 @@ Item = PipelineTask | BlockingQuestion
 def columns_of(plan: PipelinePlan | None) -> list[list[Item]]:
     """Return what is in each column: in the order of the queue, what is done last first."""
     found: list[list[Item]] = [[] for _ in COLUMNS]
-    for number, question in enumerate(plan.questions if plan is not None else (), 1):
-        if not question.answer:
-            found[NEEDS_YOU].append(BlockingQuestion(number, question.text))
-    for task in plan.queue if plan is not None else ():
-        found[_COLUMN_OF[task.state]].append(task)
+    if plan is not None:
+        found[NEEDS_YOU] += [BlockingQuestion(*each) for each in plan.open_questions.items()]
+        for task in plan.queue:
+            found[_COLUMN_OF[task.state]].append(task)
     found[DONE].reverse()
     return found
 
@@ -106,18 +105,13 @@ def _card(plan: PipelinePlan, item: Item, now: datetime) -> tuple[Line, Line]:
     if not isinstance(item, PipelineTask):
         return (("▲ ", "warn"), (f"Question {item.id}", "strong")), ((sanitize_line(item.text), "muted"),)
     title: Line = ((f"#{item.id} ", "muted"), (sanitize_line(item.spec.title), "strong"))
-    last = item.attempts[-1] if item.attempts else None
-    time = _elapsed_text(item, now)
+    time = _elapsed_text(item, item.last, now)
     match item.state:
         case State.READY:
-            return title, ((" · ".join(filter(None, (_waits(plan, item), _paused(item), sanitize_line(item.why)))), "muted"),)
+            notes = [_waits(plan, item), "paused" * item.is_paused, sanitize_line(item.why)]
+            return title, ((" · ".join(filter(None, notes)), "muted"),)
         case State.DONE:
-            return title, (
-                ("✓ ", "good"),
-                (time or "done", "muted"),
-                ("  ", ""),
-                *(_lines_line(last) if last is not None else ()),
-            )
+            return title, (("✓ ", "good"), (time or "done", "muted"), ("  ", ""), *_lines_line(item.last))
         case State.SKIPPED:
             return title, (("– skipped", "muted"),)
         case State.FAILED:
@@ -136,16 +130,9 @@ def _waits(plan: PipelinePlan, task: PipelineTask) -> str:
     return f"after {', '.join(f'#{number}' for number in waits)}" if waits else ""
 
 
-def _paused(task: PipelineTask) -> str:
-    return "paused" if task.is_paused else ""
-
-
-def _elapsed_text(task: PipelineTask, now: datetime, attempt: TaskAttempt | None = None) -> str:
+def _elapsed_text(task: PipelineTask, attempt: TaskAttempt, now: datetime) -> str:
     """Return how long an attempt took, or takes until now: `4:12`; empty where it is not known."""
-    attempt = attempt or (task.attempts[-1] if task.attempts else None)
-    if attempt is None:
-        return ""
-    is_under_way = attempt is task.attempts[-1] and task.state in WORKING
+    is_under_way = attempt is task.last and task.state in WORKING
     elapsed = now - attempt.started if is_under_way and attempt.started else timedelta(seconds=attempt.elapsed_s)
     minutes, seconds = divmod(max(0, int(elapsed.total_seconds())), 60)
     return f"{minutes}:{seconds:02}" if elapsed else ""
@@ -196,39 +183,14 @@ class BoardLines(LineSource):
         return ("▌", join_roles(ground, COLUMNS[column][1])), *body
 
 
-class BoardCursor(RowCursor):
-    """What the keys move: from card to card in a column.  A card is marked where it is drawn; no whole line is clicked."""
-
-    def __init__(self, board: Board) -> None:
-        super().__init__(board, can_click=lambda _: False)
-        self._board = board
-
-    def move(self, rows: int) -> None:
-        """Go to another card of the column."""
-        self._board.put(self._board.source.column, self._board.source.index + rows)
-
-    def page(self, pages: int) -> None:
-        """Go on by as many cards as there are in a page."""
-        self.move(pages * max(1, self._board.size.height // CARD_ROWS))
-
-    def to_edge(self, *, is_end: bool) -> None:
-        """Go to the first or the last card of the column."""
-        self._board.put(self._board.source.column, self._board.source.total() if is_end else 0)
-
-    def mark(self, line: int, content: Line) -> Line:
-        del line
-        return content
-
-
 class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
-    """Shows the tasks of a plan in columns, with a cursor on a card."""
+    """Shows the tasks of a plan in columns.  The keys move from card to card; a card is marked where it is drawn."""
 
     source: BoardLines
     empty_text = ""
 
     def __init__(self, now: Callable[[], datetime], **options: Unpack[WidgetOptions]) -> None:
         super().__init__(BoardLines(now), **options)
-        self.cursor = BoardCursor(self)
 
     @property
     def current(self) -> Item | None:
@@ -261,6 +223,12 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.post_message(Table.Marked())
         if self.size and self.is_running:
             self.call_after_refresh(self.reveal)
+
+    def action_move(self, step: str) -> None:
+        """Go to another card of the column."""
+        page, end = max(1, self.size.height // CARD_ROWS), self.source.total()
+        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "home": -end, "end": end}
+        self.put(self.source.column, self.source.index + steps[step])
 
     def step_column(self, step: int) -> None:
         """Go to the next column with cards, to the card at the height of the current one; the last leads to the first."""
@@ -299,21 +267,13 @@ def detail_lines(plan: PipelinePlan, item: Item | None, width: int, now: datetim
 
 
 def _head(plan: PipelinePlan, task: PipelineTask, width: int) -> Line:
-    last = task.attempts[-1] if task.attempts else TaskAttempt(0)
     why = " · ".join(filter(None, (task.state.value, sanitize_line(task.why))))
-    notes = [_paused(task), _waits(plan, task), sanitize_line(last.model)]
-    notes += [f"{tokens_text(last.tokens)} tokens"] if last.tokens else []
-    left: Line = (
-        (f"#{task.id} ", "muted"),
-        (fit(sanitize_line(task.spec.title), max(16, width * 3 // 5)), "strong"),
-        ("  ", ""),
-    )
-    left = (
-        *left,
-        (why, "warn" if task.state is State.FAILED else "muted"),
-        *((f" · {note}", "muted") for note in notes if note),
-    )
-    return row(left, _lines_line(last), width)
+    title = fit(sanitize_line(task.spec.title), max(16, width * 3 // 5))
+    notes = ["paused" * task.is_paused, _waits(plan, task), sanitize_line(task.last.model)]
+    notes += [f"{tokens_text(task.last.tokens)} tokens"] if task.last.tokens else []
+    left: Line = ((f"#{task.id} ", "muted"), (title, "strong"), ("  ", ""))
+    left += ((why, "warn" if task.state is State.FAILED else "muted"), *((f" · {each}", "muted") for each in notes if each))
+    return row(left, _lines_line(task.last), width)
 
 
 def _facts(task: PipelineTask) -> list[str]:
@@ -325,13 +285,13 @@ def _facts(task: PipelineTask) -> list[str]:
 
 
 def _attempt(task: PipelineTask, attempt: TaskAttempt, width: int, now: datetime) -> list[Line]:
-    is_under_way = attempt is task.attempts[-1] and task.state in WORKING
+    is_under_way = attempt is task.last and task.state in WORKING
     sign: Span = (Spinner.sign(now), "accent") if is_under_way else ("✗", "bad") if attempt.stage else ("✓", "good")
     notes = f"failed at {sanitize_line(attempt.stage)}" if attempt.stage else task.state.value if is_under_way else ""
     line: list[Span] = [(f"Attempt {attempt.number:<3} ", "muted"), sign, ("  ", "")]
     for rung, outcome in attempt.checks.items():
         line += [(f"{sanitize_line(rung)} ", "muted"), _SIGNS.get(outcome, ("○", "muted")), (" ", "")]
-    line.append(("  " + " · ".join(filter(None, (_elapsed_text(task, now, attempt), notes))), "muted"))
+    line.append(("  " + " · ".join(filter(None, (_elapsed_text(task, attempt, now), notes))), "muted"))
     found = [crop(tuple(line), width)]
     for finding in attempt.findings:
         found += indent(whole_text(finding, width - 14), ((" " * 12, ""), ("! ", "bad")), ((" " * 14, ""),))
@@ -490,17 +450,14 @@ class PipelineScreen(BesideChat):
     def _say(self, text: str, *, is_error: bool = False) -> None:
         self.app.notify(sanitize_line(text), severity="error" if is_error else "information", markup=False)
 
-    def _do(self, work: Awaitable[object]) -> None:
+    @work(group="pipeline")
+    async def _do(self, wanted: Awaitable[object]) -> None:
         """Do something with the plan, one after the other; show why if it fails."""
-
-        async def done() -> None:
-            try:
-                _ = await work
-            except LmtuiError as error:
-                self._say(error.full_text(), is_error=True)
-            self._load()
-
-        _ = self.run_worker(done(), group="pipeline")
+        try:
+            _ = await wanted
+        except LmtuiError as error:
+            self._say(error.full_text(), is_error=True)
+        self._load()
 
     # -- actions --------------------------------------------------------------------------------------------------------
 
@@ -592,8 +549,7 @@ class PipelineScreen(BesideChat):
     def action_pipeline_answer(self) -> None:
         """Ask for the answer to the current question, else to the first one that is open."""
         plan, item = self._plan, self._board.current
-        questions = enumerate(plan.questions if plan is not None else (), 1)
-        first = next((number for number, question in questions if not question.answer), 0)
+        first = next(iter(plan.open_questions), 0) if plan is not None else 0
         number = item.id if isinstance(item, BlockingQuestion) else first
         if plan is not None and number:
             self._do(self._answer(plan, number))
@@ -640,7 +596,7 @@ def is_halted(plans: WorkspacePipeline, plan: PipelinePlan) -> bool:
 def _usable(plan: PipelinePlan, item: Item) -> set[str]:
     """Return the actions that count for a task or a question."""
     usable = {"details", "pause_all", "new"}
-    usable |= {"answer"} if any(not each.answer for each in plan.questions) else set()
+    usable |= {"answer"} if plan.open_questions else set()
     if not isinstance(item, PipelineTask):
         return usable
     is_working = item.state in WORKING
@@ -690,7 +646,7 @@ class PipelineController(FeatureController):
         if plan is None or plan.is_done:
             return None
         states = [each.state for each in plan.tasks]
-        needs_user = State.FAILED in states or any(not each.answer for each in plan.questions)
+        needs_user = State.FAILED in states or bool(plan.open_questions)
         if not (needs_user or self._plans.is_running or plan.is_at_work):
             return None
         total = f"{len(states)}"

@@ -143,10 +143,7 @@ class PipelineService(WorkspaceFeature):
     def options(self) -> RunOptions:
         """Return how plans are worked on, as the settings have it."""
         config = self.host.config
-        return RunOptions(
-            has_commits=config.plan_commits != "off",
-            has_trailers=config.plan_commits == "trailers",
-        )
+        return RunOptions(has_commits=config.plan_commits != "off", has_trailers=config.plan_commits == "trailers")
 
     async def _in_background(self, path: str, options: RunOptions) -> None:
         try:
@@ -171,8 +168,12 @@ class PipelineService(WorkspaceFeature):
             plan = await self.planned(path, options)
             _require_phase(plan, options.phase)
             self._show(plan)
-            ended = partial(self.keep_checkpoints, replace(options, has_commits=False))
-            watcher = RunWatcher(self._show, partial(self._note, notes=notes), self._prepare, self._suite, ended)
+
+            async def keep_checkpoints(plan: PipelinePlan, ended: Sequence[PipelineTask]) -> None:
+                uncommitted = replace(options, has_commits=False)
+                await self.write(plan, checkpoint_files(plan, ended), "Add checkpoints", uncommitted)
+
+            watcher = RunWatcher(self._show, partial(self._note, notes=notes), self._prepare, self._suite, keep_checkpoints)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             try:
                 await runner.run()
@@ -438,10 +439,6 @@ class PipelineService(WorkspaceFeature):
                 questions += [f"{each} (to answer, add `Answer: …` below it in {path})" for each in asked]
         return commands, questions
 
-    async def keep_checkpoints(self, options: RunOptions, plan: PipelinePlan, tasks: Sequence[PipelineTask]) -> None:
-        """Write what some tasks came to."""
-        await self.write(plan, checkpoint_files(plan, tasks), "Add checkpoints", options)
-
     async def write(self, plan: PipelinePlan, files: dict[str, str], what: str, options: RunOptions) -> None:
         """Write files of a plan into its folder, and commit them."""
         sandbox = await self.host.sandbox()
@@ -452,8 +449,7 @@ class PipelineService(WorkspaceFeature):
                 raise SandboxError(f"{decision.why}; nothing was written in its folder")
             for path, text in paths.items():
                 await sandbox.write_file(path, _portable(text, self.host.workspace).encode("utf-8", "replace"))
-            trace = CommitTrace(sandbox, is_on=options.has_commits, has_trailers=options.has_trailers)
-            await trace.commit(plan, what, [*paths])
+            await CommitTrace(sandbox, options).commit(plan, what, [*paths])
         except SandboxError as error:
             self._note(f"{plan.name}: {error.full_text()}")
 
@@ -483,7 +479,7 @@ def look_at(project: KnownProject) -> KnownProject:
     plans = PipelineFile(Path(project.path)).peek()
     states = [task.state for plan in plans for task in plan.tasks]
     failed, done = states.count(PipelineState.FAILED), states.count(PipelineState.DONE)
-    questions = sum(not each.answer for plan in plans if not plan.is_done for each in plan.questions)
+    questions = sum(len(plan.open_questions) for plan in plans if not plan.is_done)
     needs = ((failed, "failed task"), (questions, "open question"))
     words = tuple(pluralize(count, what) for count, what in needs if count)
     return replace(project, plans=len(plans), done=done, tasks=len(states), failed=failed, needs=words)

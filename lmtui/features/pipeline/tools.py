@@ -178,7 +178,9 @@ async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bo
     if given.task:
         return task_checkpoint(plan, plan.task(given.task))[:_MOST_CHECKPOINT_CHARS]
     failed = [each for each in plan.queue if each.state is PipelineState.FAILED]
-    lines += [f"Task {task.id} failed: {sanitize_line(each)[:_MOST_CHARS]}" for task in failed for each in task.findings[:3]]
+    lines += [
+        f"Task {task.id} failed: {sanitize_line(each)[:_MOST_CHARS]}" for task in failed for each in task.last.findings[:3]
+    ]
     ways = f"{_form('retry', failed[0].id)} or {_form('skip', failed[0].id)}, then {_form('run')}." if failed else _form("run")
     ways = "nothing, all is done." if all(each.state in OVER for each in plan.tasks) else ways
     lines.append(f"Next: {'wait, it is running.' if is_running else ways}")

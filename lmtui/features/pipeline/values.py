@@ -6,7 +6,7 @@ Nothing here does I/O.  `plan_queue` keeps the values in the workspace's index, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -136,9 +136,9 @@ class PipelineTask:
     commit: str = ""
 
     @property
-    def findings(self) -> tuple[str, ...]:
-        """Return what was wrong with the last attempt."""
-        return self.attempts[-1].findings if self.attempts else ()
+    def last(self) -> TaskAttempt:
+        """Return the last attempt, one that says nothing where there is none."""
+        return self.attempts[-1] if self.attempts else TaskAttempt(0)
 
     def failures(self, stage: Stage) -> int:
         """Return how many attempts failed at a stage."""
@@ -193,6 +193,11 @@ class PipelinePlan:
         """Return the ids of the tasks that have to be done before a task."""
         over = {each.id for each in self.tasks if each.state in OVER}
         return tuple(each for each in task.spec.after if each not in over)
+
+    @property
+    def open_questions(self) -> Mapping[int, str]:
+        """Return the questions without an answer, each by its number, counted from 1."""
+        return {number: each.text for number, each in enumerate(self.questions, 1) if not each.answer}
 
     @property
     def counts(self) -> Mapping[PipelineState, int]:
@@ -266,10 +271,8 @@ def next_tasks(plan: PipelinePlan, most: int, now: datetime, phase: str = "") ->
     """Return the tasks that can be begun, in their order: at most `most`, no two of which name the same file."""
     found: list[PipelineTask] = []
     taken = {path for each in plan.tasks if each.state in WORKING for path in each.spec.files}
-    for task in () if plan.is_paused else plan.queue:
-        is_due = task.not_before is None or task.not_before <= now
-        is_ready = task.state is PipelineState.READY and not task.is_paused and is_due and not plan.waits_for(task)
-        if not is_ready or (phase and task.spec.phase != phase) or taken & {*task.spec.files}:
+    for task in () if plan.is_paused else _startable(plan, phase):
+        if (task.not_before is not None and task.not_before > now) or taken & {*task.spec.files}:
             continue
         if len(found) == most:
             break
@@ -280,9 +283,15 @@ def next_tasks(plan: PipelinePlan, most: int, now: datetime, phase: str = "") ->
 
 def next_due(plan: PipelinePlan, phase: str = "") -> datetime | None:
     """Return when the next task that waits for a model server is tried again; None where none does."""
-    waiting = (each for each in plan.tasks if each.state is PipelineState.READY and (not phase or each.spec.phase == phase))
-    due = (each.not_before for each in waiting if not each.is_paused and not plan.waits_for(each))
-    return min((each for each in due if each is not None), default=None)
+    return min((each.not_before for each in _startable(plan, phase) if each.not_before is not None), default=None)
+
+
+def _startable(plan: PipelinePlan, phase: str) -> Iterator[PipelineTask]:
+    """Yield the tasks that nothing but a date holds up, in their order."""
+    for task in plan.queue:
+        is_ready = task.state is PipelineState.READY and not task.is_paused and phase in ("", task.spec.phase)
+        if is_ready and not plan.waits_for(task):
+            yield task
 
 
 def recovered(plan: PipelinePlan) -> Iterator[PipelineTask]:
@@ -295,12 +304,16 @@ def recovered(plan: PipelinePlan) -> Iterator[PipelineTask]:
 def failed(plan: PipelinePlan, task: PipelineTask, why: str) -> Iterator[PipelineTask]:
     """Yield a task as failed, and with it those that wait for it."""
     yield replace(task, state=PipelineState.FAILED, why=why)
-    lost, rest = {task.id}, [each for each in plan.tasks if each.state is PipelineState.READY and each.id != task.id]
-    while more := [each for each in rest if lost & {*each.spec.after} and each.id not in lost]:
-        for each in more:
-            cause = next(number for number in each.spec.after if number in lost)
-            yield replace(each, state=PipelineState.FAILED, why=f"task {cause} failed")
-        lost |= {each.id for each in more}
+    for each, cause in _dependents((each for each in plan.tasks if each.state is PipelineState.READY), (task.id,)):
+        yield replace(each, state=PipelineState.FAILED, why=f"task {cause} failed")
+
+
+def _dependents(tasks: Iterable[PipelineTask], task_ids: Collection[int]) -> Iterator[tuple[PipelineTask, int]]:
+    """Yield those of some tasks that wait for others, directly or not, each with the first one that it waits for."""
+    found, rest = {*task_ids}, [*tasks]
+    while more := [each for each in rest if found & {*each.spec.after} and each.id not in found]:
+        yield from ((each, next(number for number in each.spec.after if number in found)) for each in more)
+        found |= {each.id for each in more}
 
 
 def retried(plan: PipelinePlan, task_ids: Collection[int] = ()) -> Iterator[PipelineTask]:
@@ -313,23 +326,18 @@ def retried(plan: PipelinePlan, task_ids: Collection[int] = ()) -> Iterator[Pipe
 
 def _freed(plan: PipelinePlan, task_ids: Collection[int]) -> Iterator[PipelineTask]:
     """Yield the tasks as ready that failed without an attempt because they wait for some others, directly or not."""
-    found = {*task_ids}
-    rest = [each for each in plan.tasks if each.state is PipelineState.FAILED and not each.attempts]
-    while more := [each for each in rest if found & {*each.spec.after} and each.id not in found]:
-        found |= {each.id for each in more}
-        yield from (replace(each, state=PipelineState.READY, why="", not_before=None) for each in more)
+    untried = (each for each in plan.tasks if each.state is PipelineState.FAILED and not each.attempts)
+    for task, _ in _dependents(untried, task_ids):
+        yield replace(task, state=PipelineState.READY, why="", not_before=None)
 
 
 def moved(plan: PipelinePlan, task: PipelineTask, by: int) -> PipelineTask:
     """Return a task at an earlier (-1) or later (1) place in the queue."""
     queue = [each for each in plan.queue if each.state is PipelineState.READY or each.id == task.id]
-    at = next(place for place, each in enumerate(queue) if each.id == task.id)
-    others = [each.order for each in queue if each.id != task.id]
-    to = min(max(0, at + by), len(others))
-    before, after = others[to - 1] if to else None, others[to] if to < len(others) else None
-    if before is None:
-        return replace(task, order=(after if after is not None else 1.0) - 1.0)
-    return replace(task, order=before + 1.0 if after is None else (before + after) / 2)
+    others = [each.order for each in queue if each.id != task.id] or [1.0]
+    to = min(max(0, queue.index(task) + by), len(queue) - 1)
+    bounds = (others[0] - 2.0, *others, others[-1] + 2.0)
+    return replace(task, order=(bounds[to] + bounds[to + 1]) / 2)
 
 
 class TaskAction(StrEnum):
@@ -371,7 +379,7 @@ def status_lines(plans: Sequence[PipelinePlan]) -> list[str]:
     for plan in plans:
         lines.append(f"{sanitize_line(plan.name)}  {plan.id}  {plan.summary()}")
         lines += [f"  not done: {sanitize_line(plan.problem)}"] if plan.problem else []
-        lines += [f"  BLOCKING {n}: {sanitize_line(q.text)}" for n, q in enumerate(plan.questions, 1) if not q.answer]
+        lines += [f"  BLOCKING {number}: {sanitize_line(text)}" for number, text in plan.open_questions.items()]
         lines += [f"  {task_line(plan, task)}" for task in plan.queue]
     return lines or ["No plans yet. `lmtui pipeline run PLAN.md` begins one."]
 
