@@ -18,8 +18,7 @@ import httpx2
 
 from lmtui.core.tool_servers import Form
 from lmtui.features.mcp.mcp_config import ServerEntry
-from lmtui.features.mcp.server import RunningServer
-from lmtui.features.mcp.server_connection import ServerEnvironment
+from lmtui.features.mcp.server import RunningServer, ServerEnvironment
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.tool_names import told_tools
 from lmtui.features.mcp.values import McpTool, ServerState

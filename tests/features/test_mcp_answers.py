@@ -3,12 +3,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import McpError
+from lmtui.core.sanitize import Redactor
+from lmtui.core.tool_servers import ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.sdk import connect
-from lmtui.features.mcp.server_connection import ConnectionHooks, ServerAddress
+from lmtui.features.mcp.values import ConnectionHooks, ServerAddress
 from tests.sets import for_each
 from tests.waiting import PATIENCE_S
 
@@ -52,11 +55,10 @@ class PaperServed:
 
 async def called(tools: list[Any], answer: bytes) -> tuple[list[str], str]:
     """Return the names of the tools, and what a call says."""
-    address = ServerAddress(PaperServed(tools, answer))
-    async with (
-        connect(ServerEntry("paper", "here", is_own=True), address, ConnectionHooks()) as server,
-        asyncio.timeout(PATIENCE_S),
-    ):
+    address = ServerAddress(Path(), PaperServed(tools, answer))
+    hooks = ConnectionHooks(lambda: None, lambda _: None, ask_nobody, lambda _: asyncio.sleep(0), Redactor(()))
+    entry = ServerEntry("paper", "here", is_own=True)
+    async with connect(entry, address, hooks) as server, asyncio.timeout(PATIENCE_S):
         names = [tool.name for tool in await server.list_tools()]
         try:
             return names, (await server.call("echo", {}, lambda _: None, 20)).text

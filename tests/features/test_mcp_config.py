@@ -18,9 +18,9 @@ from lmtui.features.mcp.mcp_config import (
     entry_warnings,
     expand,
     read_servers,
+    secrets_of,
 )
-from lmtui.features.mcp.server import secrets_of
-from lmtui.features.mcp.server_connection import advice
+from lmtui.features.mcp.server import advice
 from lmtui.features.mcp.server_trust import ServerLog
 from lmtui.features.mcp.values import WAIT_S
 from tests.sets import for_each

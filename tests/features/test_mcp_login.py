@@ -13,8 +13,7 @@ from lmtui.core.errors import McpError
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.tool_servers import Form, ask_nobody, is_web_address
 from lmtui.features.mcp.mcp_config import ServerEntry
-from lmtui.features.mcp.server import Questions, RunningServer, form_words
-from lmtui.features.mcp.server_connection import ServerEnvironment
+from lmtui.features.mcp.server import Questions, RunningServer, ServerEnvironment, form_words
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.values import ServerState

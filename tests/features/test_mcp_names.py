@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lmtui.features.mcp.server import changes_of
-from lmtui.features.mcp.tool_names import RawTool, harmless, server_key, told_name, told_schema, tools_digest
+from lmtui.features.mcp.tool_names import RawTool, changes_of, harmless, server_key, told_name, told_schema, tools_digest
 from tests.sets import for_each
 
 FIT = re.compile(r"mcp__[A-Za-z0-9_-]+__[A-Za-z0-9_-]+\Z")

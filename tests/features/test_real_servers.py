@@ -15,8 +15,7 @@ from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.tool_servers import Form, ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry
-from lmtui.features.mcp.server import RunningServer
-from lmtui.features.mcp.server_connection import ServerEnvironment
+from lmtui.features.mcp.server import RunningServer, ServerEnvironment
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.values import ServerState
 from lmtui.sandbox.select import select_sandbox

@@ -22,7 +22,7 @@ from pydantic import AnyUrl, BaseModel, Field, ValidationError, ValidatorFunctio
 
 from lmtui.core.errors import McpError
 from lmtui.features.folder_consent import replace_file
-from lmtui.features.mcp.server_connection import ServerAddress
+from lmtui.features.mcp.values import ServerAddress
 
 _log = logging.getLogger(__name__)
 _SERVICE = "lmtui-mcp"

@@ -33,7 +33,6 @@ from lmtui.core.sanitize import Redactor, sanitize, sanitize_line
 from lmtui.core.tool_servers import Form, Resource, is_web_address
 from lmtui.features.mcp.login import log_in, login_of
 from lmtui.features.mcp.mcp_config import ServerEntry
-from lmtui.features.mcp.server_connection import ConnectionHooks, LinkBroken, ServerAddress
 from lmtui.features.mcp.tool_names import (
     MAX_PROMPTS,
     MAX_RESOURCES,
@@ -43,7 +42,7 @@ from lmtui.features.mcp.tool_names import (
     told_prompts,
     told_resources,
 )
-from lmtui.features.mcp.values import McpPrompt
+from lmtui.features.mcp.values import ConnectionHooks, LinkBroken, McpPrompt, ServerAddress
 
 _NOTHING = "(the tool returned nothing)"
 _EMPTY = "(it is empty)"
@@ -178,24 +177,22 @@ async def _client(
 ) -> Client:
     async def on_message(message: types.ServerNotification | Exception) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            hooks.on_tools_changed()
+            hooks.on_change("tools")
         elif isinstance(message, types.PromptListChangedNotification | types.ResourceListChangedNotification):
-            hooks.on_offers_changed()
+            hooks.on_change("offers")
 
     async def list_roots(context: ClientRequestContext) -> types.ListRootsResult:
         _log.debug("%s asked for the folders, request %s", entry.name, context.request_id)
-        return types.ListRootsResult(roots=roots)
+        return types.ListRootsResult(roots=[types.Root(uri=FileUrl(address.root.as_uri()), name=address.root.name)])
 
     async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         _log.debug("%s asked the user, request %s", entry.name, context.request_id)
         return await _elicited(entry.name, params, hooks)
 
-    roots = [types.Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in hooks.roots]
-
     auth = await login_of(address, hooks.visit) if address.token_file else None
     if address.process is not None:
         transport = _over_pipes(address.process, hooks)
-    elif address.kind == "sse":
+    elif entry.kind == "sse":
         transport = sse_client(address.url, headers=dict(address.headers), timeout=_HTTP_S, auth=auth)
     else:
         timeout = httpx2.Timeout(_HTTP_S, read=entry.timeout_s)
@@ -320,7 +317,7 @@ async def _follow_lists(client: Client, hooks: ConnectionHooks) -> None:
             tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
         ) as events:
             async for event in events:
-                (hooks.on_tools_changed if isinstance(event, ToolsListChanged) else hooks.on_offers_changed)()
+                hooks.on_change("tools" if isinstance(event, ToolsListChanged) else "offers")
     except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
         return  # an older server says so by itself; one that lost it is asked again at its next start
 

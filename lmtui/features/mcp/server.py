@@ -4,98 +4,152 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import importlib
-import json
 import logging
 import re
+import shlex
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+import webbrowser
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
 from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.programs import FETCHERS, GuardedLauncher, Launch
 from lmtui.core.sanitize import Redactor, sanitize_line
-from lmtui.core.tool_servers import Ask, Form, Resource, ask_nobody
-from lmtui.features.mcp.mcp_config import ServerEntry, variables_in
-from lmtui.features.mcp.server_connection import (
-    ConnectionHooks,
-    LinkBroken,
-    ServerEnvironment,
-    address_of,
-    advice,
-    guarded,
-    on_host_hint,
-)
+from lmtui.core.tool_servers import Ask, Form, Resource, ask_nobody, is_web_address
+from lmtui.features.mcp.mcp_config import ServerEntry, expand, secrets_of
 from lmtui.features.mcp.server_trust import Memory
-from lmtui.features.mcp.tool_names import RawTool, harmless, told_schema
-from lmtui.features.mcp.values import McpPrompt, ServerState, ToolChange
+from lmtui.features.mcp.tool_names import RawTool, changes_of, harmless
+from lmtui.features.mcp.values import ConnectionHooks, LinkBroken, McpPrompt, ServerAddress, ServerState, ToolChange
+from lmtui.paths import path_inside
 
 if TYPE_CHECKING:
     from lmtui.features.mcp.sdk import SdkConnection
 
-_MOST_LINES_OF_ONE = 30
-_MOST_LINES = 400
-_CHANGE_NAME_CHARS = 80
-_WORD_CHARS = 600
-_VALUE_CHARS = 200
-_HIDDEN = "  something that the model is not told: hidden signs, or what lies beyond the length that is told"
+_NO_NETWORK = (
+    "eai_again", "enotfound", "enetunreach", "econnrefused", "getaddrinfo", "name resolution", "resolve host", "dns error",
+    "network is unreachable", "network request", "failed to fetch", "client error (connect)", "no route to host",
+    "network was disabled",
+)  # fmt: skip
+_GIVE = "run `lmtui mcp set {name} --network on` (or name the hosts that it needs)"
 
 
-def changes_of(accepted: Sequence[RawTool], offered: Sequence[RawTool]) -> tuple[ToolChange, ...]:
-    """Return what was added, removed and changed, in this order, each by name; once there are too many lines, only names."""
-    before, after = _by_name(accepted), _by_name(offered)
-    kinds = {"added": after.keys() - before.keys(), "removed": before.keys() - after.keys()}
-    kinds["changed"] = {key for key in before.keys() & after.keys() if before[key] != after[key]}
-    found: list[ToolChange] = []
-    for kind, key in ((kind, key) for kind, keys in kinds.items() for key in sorted(keys)):
-        lines = [*_differing(_flat(before.get(key)), _flat(after.get(key)))] or [_HIDDEN] * (kind == "changed")
-        more = [f"  and {len(lines) - _MOST_LINES_OF_ONE} more lines"] if len(lines) > _MOST_LINES_OF_ONE else []
-        has_room = sum(len(change.lines) for change in found) < _MOST_LINES
-        shown = (*lines[:_MOST_LINES_OF_ONE], *more) if has_room else ()
-        found.append(ToolChange(kind, sanitize_line(key[0])[:_CHANGE_NAME_CHARS], shown))
-    return tuple(found)
+def on_host_hint(entry: ServerEntry) -> str:
+    """Return how a server that no sandbox here can hold is let run all the same."""
+    return f"`lmtui mcp set {shlex.quote(entry.name)} --where host` lets it run on this machine without one."
 
 
-def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
-    """Return tools by name; of several with one name each has a number."""
-    seen: Counter[str] = Counter()
-    found: dict[tuple[str, int], RawTool] = {}
-    for tool in tools:
-        found[tool.name, seen[tool.name]] = tool
-        seen[tool.name] += 1
-    return found
+def advice(entry: ServerEntry, said: str, place: str = "") -> str:
+    """Return what to try for an entry that failed and said this; empty where nothing is known.
+
+    Args:
+        entry: the server.
+        said: why it failed and what it said last.
+        place: what is around it, in words.
+    """
+    if entry.kind != "stdio" or entry.on_host or "not isolated" in place:
+        return ""
+    program = PurePath(entry.command[0]).name if entry.command else ""
+    low, give = said.lower(), _GIVE.format(name=shlex.quote(entry.name))
+    if "but the sandbox does not see" in low:
+        return f"Move it to another folder. {on_host_hint(entry)}"
+    is_missing = re.search(rf"the program (\S*/)?{re.escape(program.lower())} is not there", low)
+    if is_missing and " " in program:
+        return 'Its "command" has several words: put those after the program into "args".'
+    if is_missing or "cannot be started: no such file" in low:
+        return f"Its sandbox cannot run the program. {on_host_hint(entry)}"
+    if "*" in entry.hosts:
+        return ""
+    fetches, is_missing = program in FETCHERS, re.search("no such file|not found", low)
+    if not any(sign in low for sign in _NO_NETWORK) and (is_missing or not fetches):
+        return ""
+    has = f"It reaches only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
+    why = f", and {program} fetches packages when it starts" if fetches else ""
+    return f"{has}{why}: {give}{', or install the package' if fetches else ''}."
 
 
-def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    for path in dict.fromkeys((*before, *after)):
-        for sign, side in (("-", before), ("+", after)):
-            if path in side and before.get(path) != after.get(path):
-                yield f"{sign} {path and f'{path}: '}{side[path]}"
+async def _browse(url: str) -> object:
+    """Open an address in the user's browser; what is none for browsers is not opened."""
+    return is_web_address(url) and await asyncio.to_thread(webbrowser.open, url)
 
 
-def _flat(tool: RawTool | None) -> dict[str, str]:
-    """Return a description, and a schema as paths with values, in their order: `path.type` with `"string"`."""
-    if tool is None:
-        return {}
-    words = harmless(tool.description, _WORD_CHARS)
-    told = {name: part for name, part in told_schema(tool.schema).items() if name != "type"}
-    return ({"": words} if words else {}) | dict(_leaves("", told))
+@dataclass(frozen=True, slots=True)
+class ServerEnvironment:
+    """What every server of a workspace has in common.
+
+    `launcher` returns what starts programs, `browse` opens an address in the user's browser.  `environ` is where variables in
+    entries are looked up.
+    """
+
+    workspace: Path
+    launcher: Callable[[], Awaitable[GuardedLauncher | None]]
+    environ: Mapping[str, str]
+    on_change: Callable[[], None] = lambda: None
+    browse: Callable[[str], Awaitable[object]] = _browse
 
 
-def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and value:
-        for name, part in value.items():
-            inner = path if name == "properties" and isinstance(part, Mapping) else f"{path}.{name}" if path else str(name)
-            yield from _leaves(inner, part)
-    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
-        for number, part in enumerate(value, 1):
-            yield from _leaves(f"{path}.{number}", part)
-    elif path:
-        yield path[-_VALUE_CHARS:], json.dumps(value, ensure_ascii=False)[:_VALUE_CHARS]
+async def address_of(
+    entry: ServerEntry, memory: Memory, around: ServerEnvironment, parts: contextlib.AsyncExitStack
+) -> ServerAddress:
+    """Return where a server is; a program is started, and ends with `parts`.
+
+    Raises:
+        ConfigError: a variable is not set.
+        McpError: no sandbox for it.
+        SandboxError: it does not start.
+    """
+    where = f"{entry.source}: server {entry.name!r}"
+
+    def filled(text: str) -> str:
+        return expand(text, around.environ, around.workspace, where)
+
+    if entry.kind != "stdio":
+        headers = {name: filled(value) for name, value in entry.headers}
+        oauth = {name: filled(value) for name, value in entry.oauth}
+        has_key = any(name.lower() == "authorization" for name in headers)
+        tokens = None if has_key else memory.token_file
+        return ServerAddress(around.workspace, None, filled(entry.url), headers, tokens, oauth)
+    launcher = await around.launcher()
+    if launcher is None:
+        raise McpError("no sandbox that it could run in", on_host_hint(entry))
+    launch = Launch(
+        tuple(filled(word) for word in entry.command),
+        {name: filled(value) for name, value in entry.env},
+        _below(filled(entry.cwd), around.workspace),
+        entry.hosts,
+        tuple(filled(folder) for folder in entry.toolchains),
+        entry.can_write,
+        entry.on_host,
+        entry.memory_mb,
+        shows_added=entry.is_own,
+        keeps=hashlib.sha256(f"{entry.source}\0{entry.name}".encode("utf-8", "surrogateescape")).hexdigest()[:24],
+    )
+    memory.log.begin(f"{around.workspace}: {entry.words}")
+    process = await launcher.open(launch, memory.log.add)
+    parts.push_async_callback(process.close)
+    is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")
+    return ServerAddress(Path(path_inside(around.workspace)) if is_inside else around.workspace, process)
+
+
+@contextlib.asynccontextmanager
+async def guarded(entry: ServerEntry, around: ServerEnvironment) -> AsyncIterator[list[str]]:
+    """Guard the workspace while a program of ours may write in it; a server elsewhere cannot."""
+    launcher = await around.launcher() if entry.kind == "stdio" and entry.can_write else None
+    if launcher is None:
+        yield []
+        return
+    async with launcher.guarded() as notes:
+        yield notes
+
+
+def _below(folder: str, workspace: Path) -> str:
+    """Return a folder relative to the workspace where it is in it; any other is left as it is."""
+    path = Path(folder)
+    return str(path.relative_to(workspace)) if path.is_absolute() and path.is_relative_to(workspace) else folder
 
 
 _TEXT_CHARS = 120
@@ -138,54 +192,6 @@ def form_words(form: Form, given: Mapping[str, object] | None, *, is_alone: bool
         return f"{asked}the user opened {sanitize_line(form.url.partition('?')[0])[:_TEXT_CHARS]}]"
     names = [sanitize_line(str(name))[:_NAME_CHARS] for name in list(given)[:_MOST_NAMES]]
     return f"{asked}the user accepted and filled in {', '.join(names) or 'nothing'}]"
-
-
-_NAMES = r"token|secret|passw|passphrase|api.?key|credential|auth(?!or)|private|cookie|(^|[_-])(key|pat|pin|pwd)($|[_-])"
-_SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z0-9]{16,}")
-_FEWEST_OF_EACH = 3
-
-
-def secrets_of(entry: ServerEntry, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values that an entry holds or takes from the environment and that look like secrets."""
-    return tuple(dict.fromkeys(value for value in _secrets(entry, environ) if value))
-
-
-def _secrets(entry: ServerEntry, environ: Mapping[str, str]) -> Iterator[str]:
-    options = [(name, word) for name, word in pairwise(entry.command) if name.startswith("-")]
-    options += [(word.partition("=")[0], word.partition("=")[2]) for word in entry.command]
-    for name, text in (*entry.env, *entry.headers, *entry.oauth, *options, ("", entry.url)):
-        variables = variables_in(text)
-        if not variables:
-            yield from _parts(name, text)
-        for variable in variables:
-            yield from _parts(f"{name}_{variable}", environ.get(variable, ""))
-
-
-def _parts(name: str, value: str) -> Iterator[str]:
-    """Yield a value that is a secret by its name or by its looks, with and without the scheme before it (`Bearer …`)."""
-    if "://" in value:
-        yield from _of_address(value)
-    elif _is_made(value) or (_SECRET_NAME.search(name) and not value.startswith(("/", "~/", "./", "../"))):
-        yield value
-        yield from value.split() if " " in value else ()
-
-
-def _is_made(value: str) -> bool:
-    """Tell whether a value has a long word of letters and digits mixed, as no person names a thing or a place."""
-    counts = [(sum(map(str.isdigit, word)), len(word)) for word in _WORD.findall(value)]
-    return any(_FEWEST_OF_EACH <= digits <= length - _FEWEST_OF_EACH for digits, length in counts)
-
-
-def _of_address(text: str) -> Iterator[str]:
-    """Yield the password of an address, and what of its query is one."""
-    try:
-        found = urlsplit(text)
-        password = found.password or ""
-    except ValueError:
-        return
-    yield from (password, unquote(password))
-    yield from (value for name, value in parse_qsl(found.query) if _SECRET_NAME.search(name))
 
 
 _log = logging.getLogger(__name__)
@@ -234,12 +240,8 @@ class RunningServer:
         """Start it, unless it runs."""
         if self._task is None or self._task.done():
             self._renew()
-            self._set(ServerState.STARTING)
+            self.set_state(ServerState.STARTING)
             self._run(self._live())
-
-    def rest(self, state: ServerState) -> None:
-        """Say why it does not run."""
-        self._set(state)
 
     def _renew(self) -> None:
         self._is_gone, self._reports = False, set()
@@ -286,7 +288,7 @@ class RunningServer:
         """Take the tools as they are now."""
         if self.state is ServerState.CHANGED:
             self._keep(self.held)
-            self._set(ServerState.READY)
+            self.set_state(ServerState.READY)
 
     def forget_tools(self) -> None:
         """Know no tools of it any more: what it offers next is taken as met for the first time."""
@@ -307,7 +309,7 @@ class RunningServer:
             task.cancel()
             await asyncio.wait({task})  # how it ended is said by `_note_end`; a cancel of this passes on
         self._failures, self._not_before_s = 0, 0.0
-        self._set(ServerState.ENDED)
+        self.set_state(ServerState.ENDED)
 
     def _run(self, life: Coroutine[object, object, None]) -> None:
         self._task = asyncio.create_task(life, name=f"mcp {self.entry.name}")
@@ -348,7 +350,7 @@ class RunningServer:
                 began = time.monotonic()
                 self.version, self._connection = connection.version, connection
                 self.problem = self.hint = ""
-                self._set(ServerState.CHANGED if self.held else ServerState.READY)
+                self.set_state(ServerState.CHANGED if self.held else ServerState.READY)
                 await self._take_offers(connection)
                 self._settled.set()
                 await self._watch(connection)
@@ -370,16 +372,8 @@ class RunningServer:
     async def _open(self, parts: contextlib.AsyncExitStack) -> SdkConnection:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         address = await address_of(self.entry, self.memory, self._around, parts)
-        self.place = address.place
-        hooks = ConnectionHooks(
-            (address.root,),
-            self._note_gone,
-            lambda: self._note("tools"),
-            lambda: self._note("offers"),
-            self._questions.ask,
-            self._visit,
-            self.memory.log.redactor,
-        )
+        self.place = address.process.place if address.process is not None else ""
+        hooks = ConnectionHooks(self._note_gone, self._note, self._questions.ask, self._visit, self.memory.log.redactor)
         connection: SdkConnection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
         return connection
 
@@ -415,7 +409,7 @@ class RunningServer:
             reports, self._reports = self._reports, set()
             if "tools" in reports and not self._is_gone:
                 await self._take_tools(connection)
-                self._set(ServerState.CHANGED if self.held else ServerState.READY)
+                self.set_state(ServerState.CHANGED if self.held else ServerState.READY)
             if "offers" in reports and not self._is_gone:
                 await self._take_offers(connection)
 
@@ -428,7 +422,7 @@ class RunningServer:
         self._may_log_in.clear()
         self._need_login()
         await self._may_log_in.wait()
-        self._set(ServerState.READY)
+        self.set_state(ServerState.READY)
         await self._around.browse(url)
 
     async def _log_in(self) -> None:
@@ -446,7 +440,7 @@ class RunningServer:
     def _need_login(self) -> None:
         self.problem, self.hint = self._login_url, f"Open it from /mcp, or with: lmtui mcp login {self.entry.name}"
         self._settled.set()
-        self._set(ServerState.LOGIN)
+        self.set_state(ServerState.LOGIN)
 
     def _note_gone(self) -> None:
         self._is_gone, self._connection = True, None
@@ -464,8 +458,9 @@ class RunningServer:
         last = log.last if state is ServerState.FAILED else ""
         self.hint = advice(self.entry, f"{why}\n{log.tail}", self.place) or hint or f"Its log says more: {log.path}"
         self.problem = log.redactor.text(f"{why}; it said last: {last}" if last else why)
-        self._set(state)
+        self.set_state(state)
 
-    def _set(self, state: ServerState) -> None:
+    def set_state(self, state: ServerState) -> None:
+        """Say where it is."""
         self.state = state
         self._around.on_change()

@@ -16,9 +16,8 @@ from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import pluralize
 from lmtui.core.tool_servers import Ask, Reach, Resource, ask_nobody
-from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, read_servers
-from lmtui.features.mcp.server import RunningServer, secrets_of
-from lmtui.features.mcp.server_connection import ServerEnvironment, advice
+from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, read_servers, secrets_of
+from lmtui.features.mcp.server import RunningServer, ServerEnvironment, advice
 from lmtui.features.mcp.server_trust import Memory, answered, resting_state, set_reach
 from lmtui.features.mcp.tool_names import RawTool, listing, server_key, told_name, told_tools
 from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool, ServerState
@@ -282,7 +281,7 @@ class McpRoom:
         if (state := resting_state(server.entry, server.memory.known)) is None:
             server.begin()
         else:
-            server.rest(state)
+            server.set_state(state)
 
     async def _begin_again(self, server: RunningServer) -> None:
         await server.close()

@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any
@@ -14,9 +15,9 @@ from typing import Any
 from lmtui.core.errors import McpError
 from lmtui.core.permissions.rules import MCP
 from lmtui.core.prompt_text import split_arguments
-from lmtui.core.sanitize import sanitize, sanitize_path
+from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.tool_servers import Resource
-from lmtui.features.mcp.values import McpPrompt, McpTool
+from lmtui.features.mcp.values import McpPrompt, McpTool, ToolChange
 
 MAX_NAME_CHARS = 64
 MAX_TOOLS = 1000
@@ -250,3 +251,63 @@ def typed_arguments(prompt: McpPrompt, words: str) -> Mapping[str, str]:
 
 def _can_be_told(text: str, pattern: re.Pattern[str]) -> bool:
     return pattern.fullmatch(text) is not None and sanitize_path(text) == text
+
+
+_MOST_LINES_OF_ONE = 30
+_MOST_LINES = 400
+_CHANGE_NAME_CHARS = 80
+_VALUE_CHARS = 200
+_HIDDEN = "  something that the model is not told: hidden signs, or what lies beyond the length that is told"
+
+
+def changes_of(accepted: Sequence[RawTool], offered: Sequence[RawTool]) -> tuple[ToolChange, ...]:
+    """Return what was added, removed and changed, in this order, each by name; once there are too many lines, only names."""
+    before, after = _by_name(accepted), _by_name(offered)
+    kinds = {"added": after.keys() - before.keys(), "removed": before.keys() - after.keys()}
+    kinds["changed"] = {key for key in before.keys() & after.keys() if before[key] != after[key]}
+    found: list[ToolChange] = []
+    for kind, key in ((kind, key) for kind, keys in kinds.items() for key in sorted(keys)):
+        lines = [*_differing(_flat(before.get(key)), _flat(after.get(key)))] or [_HIDDEN] * (kind == "changed")
+        more = [f"  and {len(lines) - _MOST_LINES_OF_ONE} more lines"] if len(lines) > _MOST_LINES_OF_ONE else []
+        has_room = sum(len(change.lines) for change in found) < _MOST_LINES
+        shown = (*lines[:_MOST_LINES_OF_ONE], *more) if has_room else ()
+        found.append(ToolChange(kind, sanitize_line(key[0])[:_CHANGE_NAME_CHARS], shown))
+    return tuple(found)
+
+
+def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
+    """Return tools by name; of several with one name each has a number."""
+    seen: Counter[str] = Counter()
+    found: dict[tuple[str, int], RawTool] = {}
+    for tool in tools:
+        found[tool.name, seen[tool.name]] = tool
+        seen[tool.name] += 1
+    return found
+
+
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for path in dict.fromkeys((*before, *after)):
+        for sign, side in (("-", before), ("+", after)):
+            if path in side and before.get(path) != after.get(path):
+                yield f"{sign} {path and f'{path}: '}{side[path]}"
+
+
+def _flat(tool: RawTool | None) -> dict[str, str]:
+    """Return a description, and a schema as paths with values, in their order: `path.type` with `"string"`."""
+    if tool is None:
+        return {}
+    words = harmless(tool.description, _MAX_DESCRIPTION_CHARS)
+    told = {name: part for name, part in told_schema(tool.schema).items() if name != "type"}
+    return ({"": words} if words else {}) | dict(_leaves("", told))
+
+
+def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for name, part in value.items():
+            inner = path if name == "properties" and isinstance(part, Mapping) else f"{path}.{name}" if path else str(name)
+            yield from _leaves(inner, part)
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        for number, part in enumerate(value, 1):
+            yield from _leaves(f"{path}.{number}", part)
+    elif path:
+        yield path[-_VALUE_CHARS:], json.dumps(value, ensure_ascii=False)[:_VALUE_CHARS]

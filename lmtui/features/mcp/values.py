@@ -1,17 +1,21 @@
-"""MCP servers as values: what is configured, where each is, which tools it has; and what its own screens ask.  No I/O."""
+"""MCP servers as values: what is configured, where each is, which tools it has, and what a connection
+to one needs; and what its own screens ask.  No I/O.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.errors import McpError
+from lmtui.core.programs import Served
 from lmtui.core.remote_marks import mirrored, open_to_network
-from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.tool_servers import ToolServers
+from lmtui.core.sanitize import Redactor, pluralize, sanitize_line
+from lmtui.core.tool_servers import Ask, ToolServers
 
 WAIT_S = 122.0  # the limit of a start that fetches (npx, uvx), and a little more, so that what it failed of is known
 
@@ -127,6 +131,44 @@ def state_words(server: McpServer, *, is_waited_for: bool = False) -> str:
         return f"no answer within {WAIT_S:.0f} s"
     why = server.problem or changes_text(server.changes)
     return sanitize_line(f"{server.state}{f': {why}' if why else ''}")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionHooks:
+    """What a connection tells: `on_gone` is called when the other end has ended, `on_change` when its
+    `tools`, or its `offers` (prompts and resources), are others.
+
+    `ask` puts a form before the user; a None of it declines.  `visit` lets the user go to an address,
+    to log in, and returns when their browser is on its way.  `redactor` takes the secrets of the entry
+    out of what is logged.
+    """
+
+    on_gone: Callable[[], None]
+    on_change: Callable[[str], None]
+    ask: Ask
+    visit: Callable[[str], Awaitable[None]]
+    redactor: Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is and what is sent along: a started program, or a URL with headers and, with
+    `token_file`, OAuth.
+
+    `oauth` is what the user's entry says of it: `client_id`, `client_secret`, `scope`,
+    `client_metadata_url`.  `root` is the workspace as the server sees it.
+    """
+
+    root: Path
+    process: Served | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    token_file: Path | None = None
+    oauth: Mapping[str, str] = field(default_factory=dict)
+
+
+class LinkBroken(McpError):
+    """The connection is gone: what was asked may or may not have been done."""
 
 
 class McpServers(ToolServers, Protocol):
