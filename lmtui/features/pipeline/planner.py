@@ -36,7 +36,6 @@ from lmtui.features.pipeline.task_list import (
 )
 from lmtui.features.pipeline.values import MAX_TEXT_CHARS, TaskSpec, is_outside, plan_id, problem_of
 
-MAX_PLAN_BYTES = 1_000_000
 _WINDOW_RATIO, _RESERVED_TOKENS = 0.85, 256
 _TITLES_RATIO = 0.1  # the titles of earlier parts take at most this part of the window
 _MAX_EXCERPT_CHARS = 3_000
@@ -75,7 +74,7 @@ def planner_prompt(plan_text: str, survey: str = "", previous: Sequence[str] = (
 
 @dataclass(frozen=True, slots=True)
 class TaskDraft:
-    """A task of one answer of the planner: `spec` without `after`, and the titles of the tasks that come first."""
+    """A task of one answer of the planner: `spec` without `after`, and what it says of the tasks that come first."""
 
     spec: TaskSpec
     after: tuple[str, ...] = ()
@@ -110,7 +109,8 @@ def read_tasks(answer: str, *, may_be_empty: bool = False) -> list[TaskDraft]:
     """
     text = answer.rpartition("</think>")[2].partition("<think>")[0]
     values = _values(text)
-    drafts = _drafts([_WrittenTask.model_validate(each) for value in values for each in _tasks_in(value)])
+    written = (_WrittenTask.model_validate(each) for value in values for each in _tasks_in(value))
+    drafts = [TaskDraft(spec, each.after) for each in written if title_key((spec := _spec(each)).title) not in _PLACEHOLDERS]
     if may_be_empty and not drafts and any(value in ([], {"tasks": []}) for value in values):
         return []
     if not drafts:
@@ -141,19 +141,6 @@ def _tasks_in(value: object) -> list[Mapping[str, object]]:
     """Return the tasks of a value: a list of them, an object with `tasks`, or a task."""
     tasks = value.get("tasks", [value]) if isinstance(value, Mapping) else value
     return [each for each in tasks if isinstance(each, Mapping)] if isinstance(tasks, list) else []
-
-
-def _drafts(given: Sequence[_WrittenTask]) -> list[TaskDraft]:
-    """Return the tasks, what they wait for by title."""
-    read = [(task, spec) for task in given if title_key((spec := _spec(task)).title) not in _PLACEHOLDERS]
-    titles = {title_key(spec.title): spec.title for _, spec in read}
-    by_number = {number: spec.title for number, (_, spec) in enumerate(read, 1)}
-    drafts: dict[tuple[str, ...], TaskDraft] = {}
-    for task, spec in read:
-        names = [name for value in task.after for name in waited_for(value, lambda name: title_key(name) in titles)]
-        after = tuple(titles.get(title_key(name)) or by_number.get(task_number(name), name) for name in names)
-        drafts.setdefault((title_key(spec.title), *spec.files), TaskDraft(spec, after))
-    return [*drafts.values()]
 
 
 def _spec(given: _WrittenTask) -> TaskSpec:
@@ -196,27 +183,30 @@ def _is_shell_word(word: str) -> bool:
 def joined(parts: Sequence[Sequence[TaskDraft]]) -> dict[int, TaskSpec]:
     """Return the tasks of all parts, numbered from 1, each waiting for numbers.
 
-    A title means a task of the same part, else of any, else the first one on the file of that name.  A task that is there twice
-    counts once.  Of two tasks on one file the later one waits for the earlier one, unless that one waits for it.
+    A title or a number means a task of the same part, else a title one of any, else a name the first one on that file.  A task
+    that is there twice counts once.
     """
     numbers: dict[tuple[str, ...], int] = {}
-    drafts: dict[int, tuple[TaskDraft, dict[str, int]]] = {}
-    everywhere: dict[str, int] = {}
-    by_file: dict[str, int] = {}
+    drafts: dict[int, tuple[TaskDraft, dict[str | int, int]]] = {}
+    everywhere: dict[str | int, int] = {}
+    by_file: dict[str | int, int] = {}
     for part in parts:
-        own: dict[str, int] = {}
-        for draft in part:
+        own: dict[str | int, int] = {}
+        for place, draft in enumerate(part, 1):
             key = title_key(draft.spec.title)
-            number = numbers.setdefault((key, *draft.spec.files), len(numbers) + 1)
+            number = own[place] = numbers.setdefault((key, *draft.spec.files), len(numbers) + 1)
             drafts.setdefault(number, (draft, own))
             own.setdefault(key, number)
             everywhere.setdefault(key, number)
-            for path in draft.spec.files:
-                by_file = {title_key(basename(path)): number, title_key(path): number} | by_file
+            for name in (name for path in draft.spec.files for name in (path, basename(path))):
+                by_file.setdefault(title_key(name), number)
     specs: dict[int, TaskSpec] = {}
     for number, (draft, own) in drafts.items():
-        keys = {each: key for each in draft.after if (key := title_key(each))}
-        named = {each: next((to[key] for to in (own, everywhere, by_file) if key in to), 0) for each, key in keys.items()}
+        names = [name for each in draft.after for name in waited_for(each, lambda name: title_key(name) in everywhere)]
+        named: dict[str, int] = {}
+        for name in filter(title_key, names):
+            keys = ((own, title_key(name)), (own, task_number(name)), (everywhere, title_key(name)), (by_file, title_key(name)))
+            named[name] = next((known[key] for known, key in keys if key in known), 0)
         lost = [_LOST.format(sanitize_line(each)[:100]) for each in named if not named[each]]
         after = tuple(dict.fromkeys(each for each in named.values() if each not in (0, number)))
         text = "\n".join(filter(None, (draft.spec.text, *lost)))
@@ -227,27 +217,22 @@ def joined(parts: Sequence[Sequence[TaskDraft]]) -> dict[int, TaskSpec]:
 _LOST = "Left out: it was to wait for {!r}, which is not a task."
 
 
-def chunks(text: str, most_tokens: int, count_tokens: TokenCounter) -> list[str]:
+def chunks(text: str, most_tokens: int, count_tokens: TokenCounter, level: int = 0) -> list[str]:
     """Return a text in parts of at most so many tokens, cut at headings, else list items, paragraphs, lines, anywhere.
 
-    The parts joined are the text.
+    The parts joined are the text.  `level` is that of the first cut, see `_units`; beyond those a text is cut in its middle.
     """
-    return [*_chunks(text, max(1, most_tokens), count_tokens, 0)]
-
-
-def _chunks(text: str, most: int, count_tokens: TokenCounter, level: int) -> Iterator[str]:
-    if len(text) < 2 or count_tokens(text) <= most:
-        yield text
-        return
+    if len(text) < 2 or count_tokens(text) <= max(1, most_tokens):
+        return [text]
     half = len(text) // 2
-    part, spent = "", 0
+    parts, part, spent = list[str](), "", 0
     for unit in _units(text, level) if level <= _LINES else (text[:half], text[half:]):
         price = count_tokens(unit) + 1
-        if part and spent + price > most:
-            yield from _chunks(part, most, count_tokens, level + 1)
+        if part and spent + price > most_tokens:
+            parts += chunks(part, most_tokens, count_tokens, level + 1)
             part, spent = "", 0
         part, spent = part + unit, spent + price
-    yield from _chunks(part, most, count_tokens, level + 1)
+    return parts + chunks(part, most_tokens, count_tokens, level + 1)
 
 
 _PARAGRAPHS, _LINES = 3, 4
@@ -321,10 +306,9 @@ async def decompose(
     planning is tried again.  A survey that leaves less room than itself is left out.
 
     Raises:
-        UsageError: the plan is empty, too large or impossible, or the model's window is small.
+        UsageError: the plan is impossible, or the model's window is small.
         LmtuiError: the model does not answer, or with something that cannot be used.
     """
-    text = checked_plan(text)
     listed = read_task_list(text)
     if listed is not None:
         return _possible(dict(enumerate(listed, 1)), "Change the plan.")
@@ -364,21 +348,6 @@ _BY_HAND = (
 )
 
 
-def checked_plan(text: str) -> str:
-    """Return the text of a plan as any program can read it.
-
-    Raises:
-        UsageError: it is empty or too large.
-    """
-    text = fit_text(text)
-    size = len(text.encode())
-    if size > MAX_PLAN_BYTES:
-        raise UsageError(f"the plan has {size:,} bytes, more than {MAX_PLAN_BYTES:,}", "Split it into several plans.")
-    if not text.strip():
-        raise UsageError("the plan is empty", "Write into it what to do.")
-    return text
-
-
 def _possible(specs: dict[int, TaskSpec], hint: str) -> dict[int, TaskSpec]:
     if problem := problem_of(specs):
         raise UsageError(f"the plan cannot be carried out: {problem}", hint)
@@ -413,7 +382,7 @@ async def _answer(ask: Ask, prompt: str, *, may_be_empty: bool) -> tuple[str, li
 def _titles(parts: Sequence[Sequence[TaskDraft]], most_tokens: int, count_tokens: TokenCounter) -> list[str]:
     """Return the titles so far, the last ones if not all fit."""
     titles: list[str] = []
-    for title in (draft.spec.title for part in reversed(parts) for draft in reversed(part)):
+    for title in reversed([each.title for each in joined(parts).values()]):
         most_tokens -= count_tokens(title) + 2
         if most_tokens < 0:
             break
@@ -422,12 +391,7 @@ def _titles(parts: Sequence[Sequence[TaskDraft]], most_tokens: int, count_tokens
 
 
 def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list[tuple[str, str, object]]:
-    """Return what is known of a plan before it is worked on: name, words and value, of size, fit, tasks, questions, problems.
-
-    Raises:
-        UsageError: it is empty or too large.
-    """
-    text = checked_plan(text)
+    """Return what is known of a plan before the work: name, words and value, of size, fit, tasks, questions, problems."""
     room = room_for_plan(window_tokens, count_tokens)
     tokens = count_tokens(text)
     rows: list[tuple[str, str, object]] = [("tokens", f"{tokens:,} of {window_tokens:,} in the window", tokens)]

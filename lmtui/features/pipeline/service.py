@@ -31,7 +31,7 @@ from lmtui.core.verification import Rung, WorkspaceChecks
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile, changed_plan, find_plan, run_lock
-from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose, files_to_read, survey_text
+from lmtui.features.pipeline.planner import decompose, files_to_read, survey_text
 from lmtui.features.pipeline.report import (
     checkpoint_files,
     report_json,
@@ -69,6 +69,7 @@ from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import BroughtTools
 
 WATCH_S = 10.0
+MAX_PLAN_BYTES = 1_000_000
 _OWN_ADDRESS = "<lmtui@localhost>"  # in the sandbox's gitconfig: that of the user is not read there
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MOST_NOTES = 200

@@ -70,7 +70,8 @@ def pipeline_parser() -> Parser:
 
 async def pipeline(call: CommandCall) -> int:
     """Run the action."""
-    match call.arguments.action, call.arguments.words:
+    arguments = call.arguments
+    match arguments.action, arguments.words:
         case "status", []:
             return await _status(call)
         case "report", ["check" | "migrate" as verb, path]:
@@ -79,32 +80,49 @@ async def pipeline(call: CommandCall) -> int:
             raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")
         case _, [_, number, *_] if not number.isdecimal():
             raise UsageError(f"{number[:40]!r} is not a task number")
-        case "run", [] if call.arguments.architect_only:
+        case "run", [] if arguments.architect_only:
             raise UsageError("--architect-only needs the file of a plan", "lmtui pipeline run PLAN.md --architect-only")
-        case "run", _ if call.arguments.batch_size < 0:
-            raise UsageError(f"--batch-size is {call.arguments.batch_size}", "Give a number of 1 or more.")
-        case _:
+        case "run", _ if arguments.batch_size < 0:
+            raise UsageError(f"--batch-size is {arguments.batch_size}", "Give a number of 1 or more.")
+        case _, words:
             async with call.open_host() as host:
                 service = host.extensions[WorkspacePipeline]
                 assert isinstance(service, PipelineService)
-                return await _act(service, call.arguments, call.arguments.words)
+                return await _act(service, arguments, *words)
 
 
-async def _act(service: PipelineService, arguments: argparse.Namespace, words: Sequence[str]) -> int:
-    match arguments.action, words:
-        case "run", [] | [_]:
-            return await _run(service, words[0] if words else "", arguments)
-        case "preflight", [path]:
-            return await _preflight(service, path, arguments)
-        case "report" | "done" | "gates" | "retry-failed", [] | [_]:
-            return await _look(service, words[0] if words else "", arguments)
-        case "answer", [plan, number, *text]:
-            await service.answer(plan, int(number), " ".join(text))
-        case action, [plan, number]:
-            await service.do(plan, int(number), TaskAction(action))
-            found = await service.find(plan)
-            say(task_line(found, found.task(int(number))))
+async def _act(service: PipelineService, arguments: argparse.Namespace, wanted: str = "", number: str = "", *text: str) -> int:
+    match arguments.action:
+        case "run":
+            return await _run(service, wanted, arguments)
+        case "preflight":
+            return await _preflight(service, wanted, arguments)
+        case "retry-failed":
+            say("\n".join(status_lines([await service.retry_failed(wanted)])))
+        case "report":
+            plan = find_plan(await service.read(), wanted)
+            report = report_object(plan, [] if plan.is_done else [plan.problem or plan.summary()], [])
+            _tell(arguments, report, report_markdown(report))
+        case "done" | "gates":
+            plan, reasons = await service.gate(wanted)
+            lines = [f"{plan.name}: {'not done' if reasons else 'done'}", *(f"- {sanitize_line(each)}" for each in reasons)]
+            _tell(arguments, {"plan": plan.name, "done": not reasons, "reasons": reasons}, "\n".join(lines))
+            return EXIT_NOT_DONE if reasons else 0
+        case "answer":
+            await service.answer(wanted, int(number), " ".join(text))
+        case action:
+            await service.do(wanted, int(number), TaskAction(action))
+            plan = await service.find(wanted)
+            say(task_line(plan, plan.task(int(number))))
     return 0
+
+
+def _tell(arguments: argparse.Namespace, value: object, text: str) -> None:
+    """Print a value where JSON is wanted, else a text."""
+    if arguments.json:
+        print(json.dumps(value, ensure_ascii=False))
+    else:
+        say(text)
 
 
 async def _run(service: PipelineService, path: str, arguments: argparse.Namespace) -> int:
@@ -115,16 +133,11 @@ async def _run(service: PipelineService, path: str, arguments: argparse.Namespac
     _ = await service.host.choose_server()
     await service.host.require_sandbox()
     unfollow = service.follow_changes(lambda: told.take(service.known))
-    options = service.options()
-    options = replace(
-        options,
-        phase=arguments.phase,
-        is_once=arguments.single_run,
-        batch=arguments.batch_size or (4 if arguments.phase_gated else 0),
-        has_commits=options.has_commits and not arguments.no_git,
-    )
+    options, once = service.options(), arguments.single_run
+    batch = arguments.batch_size or (4 if arguments.phase_gated else 0)
+    has_commits = options.has_commits and not arguments.no_git
+    options = replace(options, phase=arguments.phase, is_once=once, batch=batch, has_commits=has_commits)
     work = service.planned if arguments.architect_only else service.work
-    once = arguments.single_run
     plans = asyncio.gather(work(path, options)) if path else service.watch(options, is_once=once)
     running = asyncio.ensure_future(plans)
     try:
@@ -137,11 +150,10 @@ async def _run(service: PipelineService, path: str, arguments: argparse.Namespac
     finally:
         unfollow()
         await service.close()
-    if arguments.json:
-        found = [*map(plan_object, done)]
-        print(json.dumps(found[0] if path else found, ensure_ascii=False))
-    else:
-        say("\n".join(status_lines(done) if done else ["Nothing to do: no plan is left."]))
+    found = [*map(plan_object, done)]
+    lines = status_lines(done) if done else ["Nothing to do: no plan is left."]
+    _tell(arguments, found[0] if path else found, "\n".join(lines))
+    if not arguments.json:
         say("\n".join(f"report: {PLANS_FOLDER}/{plan.name}/quality_report.md" for plan in done), file=sys.stderr)
     return 0 if arguments.architect_only or all(plan.is_done for plan in done) else EXIT_NOT_DONE
 
@@ -152,13 +164,11 @@ async def _preflight(service: PipelineService, path: str, arguments: argparse.Na
     with contextlib.suppress(LmtuiError):
         window_tokens = await service.window_tokens()
     rows = preflight(text, window_tokens or 8_192, service.host.count_tokens)
-    told = f"{window_tokens:,} tokens" if window_tokens else "unknown, no server answers; 8,192 assumed"
+    window = f"{window_tokens:,} tokens" if window_tokens else "unknown, no server answers; 8,192 assumed"
     problems = [value for name, _, value in rows if name == "problem"]
-    if arguments.json:
-        found = {name.replace(" ", "_"): value for name, _, value in rows if name != "problem"}
-        print(json.dumps({"window": window_tokens or None, **found, "problems": problems}, ensure_ascii=False))
-    else:
-        say("\n".join(f"{name:<12} {text}" for name, text, _ in [("window", told, None), *rows]))
+    found = {name.replace(" ", "_"): value for name, _, value in rows if name != "problem"}
+    lines = [f"{name:<12} {told}" for name, told, _ in [("window", window, None), *rows]]
+    _tell(arguments, {"window": window_tokens or None, **found, "problems": problems}, "\n".join(lines))
     return EXIT_NOT_DONE if problems else 0
 
 
@@ -168,36 +178,11 @@ async def _status(call: CommandCall) -> int:
         plans = await asyncio.to_thread(file.read)
     finally:
         await asyncio.to_thread(file.close)
-    if call.arguments.json:
-        print(json.dumps([*map(plan_object, plans)], ensure_ascii=False))
-    else:
-        say("\n".join(status_lines(plans)))
-        with contextlib.suppress(UsageError):
-            if any(each.is_at_work for each in plans):
-                with run_lock(call.workspace.workspace):
-                    say("Nothing works on this any more: `lmtui pipeline run PLAN.md` continues it.", file=sys.stderr)
+    _tell(call.arguments, [*map(plan_object, plans)], "\n".join(status_lines(plans)))
+    if not call.arguments.json and any(each.is_at_work for each in plans):
+        with contextlib.suppress(UsageError), run_lock(call.workspace.workspace):
+            say("Nothing works on this any more: `lmtui pipeline run PLAN.md` continues it.", file=sys.stderr)
     return 0
-
-
-async def _look(service: PipelineService, wanted: str, arguments: argparse.Namespace) -> int:
-    """Retry, run the gate, or print the report."""
-    if arguments.action == "retry-failed":
-        plan = await service.retry_failed(wanted)
-        say("\n".join(status_lines([plan])))
-        return 0
-    if arguments.action == "report":
-        plan = find_plan(await service.read(), wanted)
-        report = report_object(plan, [] if plan.is_done else [plan.problem or plan.summary()], [])
-        print(json.dumps(report, ensure_ascii=False) if arguments.json else report_markdown(report))
-        return 0
-    plan, reasons = await service.gate(wanted)
-    if arguments.json:
-        print(json.dumps({"plan": plan.name, "done": not reasons, "reasons": reasons}, ensure_ascii=False))
-    else:
-        print(
-            "\n".join([f"{plan.name}: {'not done' if reasons else 'done'}", *(f"- {sanitize_line(each)}" for each in reasons)])
-        )
-    return EXIT_NOT_DONE if reasons else 0
 
 
 async def _read_report(call: CommandCall, path: str, *, migrates: bool) -> int:
