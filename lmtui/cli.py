@@ -290,7 +290,7 @@ def _host(arguments: argparse.Namespace) -> int:
 
 def _target(arguments: argparse.Namespace, session_id: str = "", url: str = "", token_file: str = "") -> Target:
     """Return the host to connect to, with the settings that it gets from here."""
-    from lmtui.host.commands import plain_flags, token_for
+    from lmtui.host.commands import token_for
     from lmtui.host.connect import Target
 
     workspace, flags = _given(arguments)
@@ -301,7 +301,7 @@ def _target(arguments: argparse.Namespace, session_id: str = "", url: str = "", 
     return Target(
         str(workspace),
         session_id,
-        flags=plain_flags(flags),
+        flags=flags,
         environment={name: os.environ.get(name, "") for name in names},  # empty: not set here, whatever the host has
     )
 

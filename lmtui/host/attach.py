@@ -154,7 +154,7 @@ class Attachment:
                 on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
                 self._run(ClientCall(_number(message.get("id")), on, path, name, message.get("with") or {}))
             elif "re" in message:
-                self._answered(message)
+                rpc.settle(self._asked.pop(_number(message["re"]), None), message)
             elif "leave" in message:
                 leave = self._leave.pop(_number(message["leave"]), None)
                 if leave is not None:
@@ -162,35 +162,21 @@ class Attachment:
             else:
                 raise UsageError("unknown kind of message")
 
-    def _answered(self, message: Mapping[str, Any]) -> None:
-        future = self._asked.pop(_number(message["re"]), None)
-        if future is None or future.done():
-            return
-        if "error" in message:
-            future.set_exception(rpc.decode_error(message["error"]))
-        else:
-            future.set_result(message.get("ok"))
-
     def _run(self, call: ClientCall) -> None:
         """Do a call in a task; one that returns at once waits for nothing, so such calls are done in their order."""
-
-        async def guarded() -> None:
-            try:
-                await self._do(call)
-            except LmtuiError as error:
-                self._send({"re": call.number, "error": rpc.encode_error(error)})
-
-        task = asyncio.get_running_loop().create_task(guarded())
+        task = asyncio.get_running_loop().create_task(self._do(call))
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, call.number))
 
     def _ended(self, number: int, task: asyncio.Task[None]) -> None:
-        """Answer a call that failed by a bug in the engine, too; the log says which."""
+        """Answer a call that failed; by a bug in the engine, too, and the log says which."""
         self._tasks.discard(task)
-        if not task.cancelled() and (bug := task.exception()) is not None:
-            _LOG.error("a call of a client failed", exc_info=bug)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if not isinstance(error, LmtuiError):
+            _LOG.error("a call of a client failed", exc_info=error)
             error = LmtuiError("internal error of the host", "Details are in lmtui.log (`lmtui doctor` shows the path).")
-            self._send({"re": number, "error": rpc.encode_error(error)})
+        self._send({"re": number, "error": rpc.encode_error(error)})
 
     async def _do(self, call: ClientCall) -> None:
         """Do a call and answer it."""

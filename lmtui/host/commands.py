@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from lmtui.command_line import say
@@ -164,8 +163,3 @@ def token_for(url: str, file: str, environ: Mapping[str, str], *, is_plain: bool
     if parts.hostname in _LOOPBACK and token_file().exists():
         return read_token(token_file())
     raise UsageError(f"the host at {sanitize_line(url)} needs its token", "Use --token-file FILE, or set LMTUI_HOST_TOKEN.")
-
-
-def plain_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as they are sent."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}

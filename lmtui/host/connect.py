@@ -33,7 +33,7 @@ from lmtui.core.errors import ConfigError, HostError, LmtuiError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
 from lmtui.host.access import FILE_NAME, read_token
-from lmtui.host.link import FrameChannel, HostStopped, Welcome
+from lmtui.host.link import FrameChannel, HostStopped
 from lmtui.paths import state_dir
 
 ATTACH = "/v1/attach"
@@ -191,8 +191,8 @@ class Target:
     flags: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def open(self, *, may_start: bool = True) -> tuple[FrameChannel, Welcome]:
-        """Make a connection; the host of this machine is started if it has to be, unless it may not.
+    def open(self, *, may_start: bool = True) -> tuple[FrameChannel, str]:
+        """Make a connection, and say which folder it leads to; the host of this machine is started if it has to be and may.
 
         Raises:
             LmtuiError: no host runs, or it refuses.
@@ -209,9 +209,7 @@ class Target:
         if "refused" in first:
             channel.close()
             raise rpc.decode_error(first["refused"])
-        found = first.get("welcome") or {}
-        sessions = tuple(map(str, found.get("sessions", ())))
-        return channel, Welcome(str(found.get("version", "")), str(found.get("folder", "")), sessions)
+        return channel, str((first.get("welcome") or {}).get("folder", ""))
 
     def _connected(self, *, may_start: bool) -> ClientConnection:
         try:

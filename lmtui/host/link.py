@@ -29,7 +29,6 @@ from lmtui.host.rpc import Kind, Member
 
 _LOG = logging.getLogger(__name__)
 CALL_LIMIT_S = 10.0
-_LOOK_S = 1.0
 _AWAY = "The host does not answer."
 _STOPPED = "The host was stopped. Run `lmtui host start`; this window then reconnects."
 _DELETED = "This session was deleted elsewhere."
@@ -51,21 +50,12 @@ class FrameChannel(Protocol):
         """End it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
-    """What a host says at the beginning: its version, the folder, and the ids of the sessions that are open in it."""
-
-    version: str
-    folder: str
-    sessions: tuple[str, ...] = ()
-
-
 class HostStopped(ConnectionError):
     """The host ended the connection because it ends itself: nobody but the user starts another."""
 
 
-Open = Callable[..., tuple[FrameChannel, Welcome]]
-"""Makes a connection, and again when one breaks; a host is started for it unless `may_start` is False.
+Open = Callable[..., tuple[FrameChannel, str]]
+"""Makes a connection, and again when one breaks; returns its folder, too.  A host is started for it if `may_start`.
 
 Raises:
     LmtuiError: no host runs, or it refuses.
@@ -185,7 +175,7 @@ class _Function:
 
     def __init__(self, function: Callable[..., Any], hint: Any, where: tuple[str, str, str, str]) -> None:
         self.function = function
-        self.takes, self.returns = rpc.function_types(hint)
+        self.takes, _ = rpc.function_types(hint)
         self.where = where  # what it was given to: on, path, method and parameter, to give it again
 
 
@@ -278,7 +268,7 @@ class HostLink:
         self.is_there.set()
         self._is_given_up = False
         self.is_closed = threading.Event()  # the front end has ended the connection
-        self._channel, self.welcome = open_channel()
+        self._channel, self.folder = open_channel()
         threading.Thread(target=self._read, name="host", daemon=True).start()
 
     # -- calls -----------------------------------------------------------------------------------------------------------
@@ -450,7 +440,7 @@ class HostLink:
         self._tell(events.Level.WARNING, _STOPPED if is_stopped else "Lost the connection to the host; reconnecting …")
         for attempt in itertools.count():
             try:
-                self._channel, self.welcome = self._open_channel(may_start=not is_stopped)
+                self._channel, self.folder = self._open_channel(may_start=not is_stopped)
                 break
             except (ConnectionError, LmtuiError) as error:
                 if attempt == _TOLD_AT and not is_stopped:
@@ -553,12 +543,7 @@ class HostLink:
             _ = on_part(message["part"]) if on_part is not None else None
             return
         _ = self._waiting.pop(message["re"], None)
-        if future is None or future.done():
-            return
-        if "error" in message:
-            future.set_exception(rpc.decode_error(message["error"]))
-        else:
-            future.set_result(message.get("ok"))
+        rpc.settle(future, message)
 
     def _fail(self) -> None:
         """Let all calls fail that wait for an answer: the connection is broken."""

@@ -143,7 +143,7 @@ class RemoteHost:
     @property
     def workspace(self) -> Path:
         """Return the folder that the agents work in."""
-        return Path(self._link.welcome.folder)
+        return Path(self._link.folder)
 
     @property
     def has_waiting(self) -> bool:

@@ -13,8 +13,10 @@ host does.  `{"set": [ON, PORT, NAME], "value": …}` is a value that the client
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import collections.abc
+import concurrent.futures
 import dataclasses
 import functools
 import hashlib
@@ -306,6 +308,16 @@ def encode_error(error: LmtuiError) -> dict[str, Any]:
     plain = (bool, int, float, str, Enum, tuple, type(None))
     own = {key: encode(value) for key, value in vars(error).items() if key != "hint" and isinstance(value, plain)}
     return {"class": type(error).__name__, "message": str(error), "hint": error.hint, "own": own}
+
+
+def settle(future: asyncio.Future[Any] | concurrent.futures.Future[Any] | None, message: Mapping[str, Any]) -> None:
+    """Give a future the result or the error that a message has, unless nobody waits for it any more."""
+    if future is None or future.done():
+        return
+    if "error" in message:
+        future.set_exception(decode_error(message["error"]))
+    else:
+        future.set_result(message.get("ok"))
 
 
 def decode_error(sent: object) -> LmtuiError:

@@ -15,7 +15,7 @@ from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.host.commands import token_for
 from lmtui.host.connect import ask_host, check_socket_folder, host_folder
-from lmtui.host.link import FrameChannel, HostLink, Welcome, _Later
+from lmtui.host.link import FrameChannel, HostLink, _Later
 from lmtui.host.remote import RemoteSession, remote_port
 from lmtui.host.rpc import encode_error
 from tests.waiting import PATIENCE_S, until
@@ -53,10 +53,10 @@ class FakeChannel:
 def _link(*channels: FakeChannel) -> HostLink:
     waiting = list(channels)
 
-    def open_channel(*, may_start: bool = True) -> tuple[FrameChannel, Welcome]:
+    def open_channel(*, may_start: bool = True) -> tuple[FrameChannel, str]:
         if not waiting:
             raise HostError("no host")
-        return waiting.pop(0), Welcome("1", "/work")
+        return waiting.pop(0), "/work"
 
     return HostLink(open_channel, remote_port)
 
