@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ async def reach_ready(server: RunningServer) -> None:
     while server.state in (ServerState.STARTING, ServerState.LOGIN):
         await server.settle()
         if server.state is ServerState.LOGIN:
-            server.log_in()
+            server.accept()
             await asyncio.sleep(0)
             await server.settle()
     if server.state is not ServerState.READY:
@@ -68,7 +69,7 @@ async def keep_logging_in(server: RunningServer) -> None:
     while True:
         await asyncio.sleep(0.05)
         if server.state is ServerState.LOGIN:
-            server.log_in()
+            server.accept()
 
 
 def entry_of(url: str) -> ServerEntry:
@@ -91,7 +92,8 @@ async def play(url: str) -> None:
         await reach_ready(server)
         clicking = asyncio.create_task(keep_logging_in(server))
         for tool in told_tools("suite", server.tools, set()):
-            result = await server.call(tool.own_name, arguments_of(tool), lambda _: None, fill_in)
+            call = methodcaller("call", tool.own_name, arguments_of(tool), lambda _: None)
+            result = await server.use(call, fill_in)
             print(tool.name, result.text[:200], file=sys.stderr)
         clicking.cancel()
         await server.close()

@@ -61,7 +61,7 @@ async def called(tools: list[Any], answer: bytes) -> tuple[list[str], str]:
     async with connect(entry, address, hooks) as server, asyncio.timeout(PATIENCE_S):
         names = [tool.name for tool in await server.list_tools()]
         try:
-            return names, (await server.call("echo", {}, lambda _: None, 20)).text
+            return names, (await server.call("echo", {}, lambda _: None)).text
         except McpError as error:
             return names, f"{type(error).__name__}: {error}"
 

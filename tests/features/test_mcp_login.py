@@ -4,6 +4,7 @@ import asyncio
 import json
 import stat
 from collections.abc import AsyncIterator, Iterator, Mapping
+from operator import methodcaller
 from pathlib import Path
 
 import httpx2
@@ -20,6 +21,8 @@ from lmtui.features.mcp.values import ServerState
 from lmtui.paths import config_dir
 from tests.features.paper_oauth import Server
 from tests.waiting import PATIENCE_S
+
+WHO_AM_I = methodcaller("call", "whoami", {}, lambda _: None)
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +63,7 @@ class Client:
 
     async def log_in(self) -> ServerState:
         async with asyncio.timeout(PATIENCE_S):
-            self.server.log_in()
+            self.server.accept()
             await self.server.settle()
         return self.server.state
 
@@ -79,11 +82,11 @@ async def test_the_browser_opens_only_after_a_yes_and_the_tokens_are_kept_for_th
     assert client.visited == []
     assert client.server.problem.startswith(f"{behind.url}/authorize?")
     with pytest.raises(McpError, match="does not run") as caught:
-        await client.server.call("whoami", {}, lambda _: None, ask_nobody)
+        await client.server.use(WHO_AM_I, ask_nobody)
     assert "lmtui mcp login paper" in caught.value.hint
     assert await client.log_in() is ServerState.READY
     assert len(client.visited) == 1
-    assert (await client.server.call("whoami", {}, lambda _: None, ask_nobody)).text == "Ada"
+    assert (await client.server.use(WHO_AM_I, ask_nobody)).text == "Ada"
     path = client.memory.token_file
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert json.loads(path.read_text())["tokens"]["access_token"] == "t0ken"

@@ -21,9 +21,8 @@ from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.tool_servers import READ_RESOURCE
-from lmtui.features.mcp.sdk import as_result
+from lmtui.features.mcp.sdk import MAX_PROMPTS, MAX_RESOURCES, as_result
 from lmtui.features.mcp.server_pool import McpRoom
-from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES
 from lmtui.features.mcp.toolbox import AllPrompts, McpTools
 from lmtui.features.mcp.values import McpTool, ServerState
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts

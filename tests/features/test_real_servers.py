@@ -59,7 +59,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
 
 
 async def call(server: RunningServer, tool: str, **arguments: Any) -> ToolResult:
-    return await server.call(tool, arguments, lambda _: None, ask_nobody)
+    return await server.use(lambda it: it.call(tool, arguments, lambda _: None), ask_nobody)
 
 
 async def test_server_everything(start: Start) -> None:
@@ -72,26 +72,28 @@ async def test_server_everything(start: Start) -> None:
     assert "[resource " in (await call(server, "get-resource-links", count=2)).text
     assert not (await call(server, "echo")).ok, "arguments that the server refuses are an error that the model gets"
     said: list[str] = []
-    assert (await server.call("trigger-long-running-operation", {"duration": 1, "steps": 2}, said.append, ask_nobody)).ok
+    steps = {"duration": 1, "steps": 2}
+    assert (await server.use(lambda it: it.call("trigger-long-running-operation", steps, said.append), ask_nobody)).ok
     assert [line.split()[0] for line in said] == ["1", "2"]
     prompts = {prompt.own_name: prompt for prompt in server.prompts}
     assert prompts["args-prompt"].name == "mcp__real__args-prompt"
     assert ("city", True) in prompts["args-prompt"].arguments
-    assert "Berlin" in (await server.get_prompt("args-prompt", {"city": "Berlin"}, ask_nobody)).text
+    assert "Berlin" in (await server.use(lambda it: it.get_prompt("args-prompt", {"city": "Berlin"}), ask_nobody)).text
     uri = next(each.uri for each in server.resources if not each.is_template)
-    assert (await server.read_resource(uri, ask_nobody)).text
+    assert (await server.use(lambda it: it.read_resource(uri), ask_nobody)).text
     assert any(each.is_template for each in server.resources)
     with pytest.raises(McpError):
-        await server.read_resource("nothing://here", ask_nobody)
+        await server.use(lambda it: it.read_resource("nothing://here"), ask_nobody)
     asked: list[Form] = []
 
     async def fill_in(form: Form) -> Mapping[str, object]:
         asked.append(form)
         return {"name": "Ada", "check": True}
 
-    assert "Ada" in (await server.call("trigger-elicitation-request", {}, lambda _: None, fill_in)).text
+    asking = "trigger-elicitation-request"
+    assert "Ada" in (await server.use(lambda it: it.call(asking, {}, lambda _: None), fill_in)).text
     assert "name" in str(asked[0].schema)
-    assert "declin" in (await server.call("trigger-elicitation-request", {}, lambda _: None, ask_nobody)).text
+    assert "declin" in (await call(server, asking)).text
 
 
 async def test_server_time(start: Start) -> None:

@@ -128,8 +128,7 @@ def about(server: McpServer) -> str:
     tools = f"{pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are told" if server.tools else ""
     place = f"runs in: {server.place}" if server.place and server.transport == "stdio" else server.transport
     first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
-    is_hinted = server.problem or server.state is ServerState.STARTING
-    problem = two_sentences(server.problem, server.hint if is_hinted else "")
+    problem = two_sentences(server.problem, server.hint)
     shows, takes = first_key(command("picker.open")), first_key(command("mcp.accept"))
     keys = f"{shows} shows what differs, {takes} takes them as they are now"
     changed = f"{changes_text(server.changes)}: {keys}" if server.state is ServerState.CHANGED else ""

@@ -29,19 +29,11 @@ from lmtui.core.errors import McpError, SandboxError
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.programs import Served
-from lmtui.core.sanitize import Redactor, sanitize, sanitize_line
+from lmtui.core.sanitize import Redactor, sanitize, sanitize_line, sanitize_path
 from lmtui.core.tool_servers import Form, Resource, is_web_address
 from lmtui.features.mcp.login import log_in, login_of
 from lmtui.features.mcp.mcp_config import ServerEntry
-from lmtui.features.mcp.tool_names import (
-    MAX_PROMPTS,
-    MAX_RESOURCES,
-    MAX_TOOLS,
-    RawPrompt,
-    RawTool,
-    told_prompts,
-    told_resources,
-)
+from lmtui.features.mcp.tool_names import MAX_TOOLS, RawTool, harmless, server_key, told_name
 from lmtui.features.mcp.values import ConnectionHooks, LinkBroken, McpPrompt, ServerAddress
 
 _NOTHING = "(the tool returned nothing)"
@@ -167,7 +159,7 @@ async def connect(entry: ServerEntry, address: ServerAddress, hooks: ConnectionH
             tasks = await parts.enter_async_context(anyio.create_task_group())
             parts.callback(tasks.cancel_scope.cancel)
             tasks.start_soon(_follow_lists, client, hooks)
-            yield SdkConnection(client)
+            yield SdkConnection(client, entry)
     except (*_FAILURES, ExceptionGroup) as error:
         raise McpError(_words(error)) from error
 
@@ -212,8 +204,8 @@ async def _client(
 class SdkConnection:
     """An open connection; all that asks raises `McpError` where the server refuses or is gone."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, entry: ServerEntry) -> None:
+        self._client, self._entry = client, entry
 
     @property
     def version(self) -> str:
@@ -227,22 +219,17 @@ class SdkConnection:
         tools = await _listed("tools", self._client.list_tools, MAX_TOOLS, is_needed=True)
         return [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in tools]
 
-    async def list_offers(self, server: str) -> tuple[Sequence[McpPrompt], Sequence[Resource], bool]:
-        """Return the prompts and resources of a server of that name, and whether it answers for resources, listed or not."""
-        can, client = self._client.server_capabilities, self._client
+    async def list_offers(self) -> tuple[Sequence[McpPrompt], Sequence[Resource], bool]:
+        """Return the prompts and resources, and whether it answers for resources, listed or not."""
+        can, client, name = self._client.server_capabilities, self._client, self._entry.name
         prompts: list[types.Prompt] = []
-        resources: list[types.Resource] = []
-        templates: list[types.ResourceTemplate] = []
+        resources: list[types.Resource | types.ResourceTemplate] = []
         if can.prompts is not None:
             prompts = await _listed("prompts", client.list_prompts, MAX_PROMPTS)
         if can.resources is not None:
             resources = await _listed("resources", client.list_resources, MAX_RESOURCES)
-            templates = await _listed("resource templates", client.list_resource_templates, MAX_RESOURCES)
-        raw = [RawPrompt(each.name, each.description or each.title or "", _arguments(each)) for each in prompts]
-        found = told_resources(server, [(each.uri, each.title or each.name) for each in resources])
-        addresses = [(each.uri_template, each.title or each.name) for each in templates]
-        found += told_resources(server, addresses, is_template=True)
-        return told_prompts(server, raw), found[:MAX_RESOURCES], can.resources is not None
+            resources += await _listed("resource templates", client.list_resource_templates, MAX_RESOURCES)
+        return _told_prompts(name, prompts), _told_resources(name, resources), can.resources is not None
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
         return as_prompt(name, await _asked(self._client.get_prompt(name, dict(arguments))))
@@ -251,13 +238,13 @@ class SdkConnection:
         found = await _asked(self._client.read_resource(uri))
         return _joined(uri, [("", each) for each in found.contents])
 
-    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:
-
+    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink) -> ToolResult:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             on_output(f"{share}{f': {sanitize_line(message)}' if message else ''}\n")
 
-        call = self._client.call_tool(tool, dict(arguments), read_timeout_seconds=timeout_s, progress_callback=on_progress)
+        limit_s = self._entry.timeout_s
+        call = self._client.call_tool(tool, dict(arguments), read_timeout_seconds=limit_s, progress_callback=on_progress)
         return as_result(tool, await _asked(call))
 
 
@@ -302,8 +289,43 @@ async def _listed(
     return found[:most]
 
 
-def _arguments(prompt: types.Prompt) -> tuple[tuple[str, bool], ...]:
-    return tuple((each.name, bool(each.required)) for each in prompt.arguments or ())
+MAX_PROMPTS = 200
+MAX_RESOURCES = 1000
+_MAX_ARGUMENTS = 20
+_MAX_WORDS_CHARS = 120
+_PLAIN_URI = re.compile(r'[^\s"]{1,2000}')
+_ARGUMENT = re.compile(r"[^\s=<>\[\]]{1,64}")
+
+
+def _told_prompts(server: str, prompts: Sequence[types.Prompt]) -> Sequence[McpPrompt]:
+    """Return a server's prompts under names that can be typed; one that wants what cannot be typed is left out."""
+    found: list[McpPrompt] = []
+    taken: set[str] = set()
+    for prompt in sorted(prompts, key=lambda prompt: prompt.name):
+        wanted = [(each.name, bool(each.required)) for each in prompt.arguments or ()]
+        arguments = tuple(each for each in wanted[:_MAX_ARGUMENTS] if _can_be_told(each[0], _ARGUMENT))
+        if any(is_needed for _, is_needed in {*wanted} - {*arguments}):
+            continue
+        name = told_name(server, prompt.name, taken)
+        taken.add(name)
+        about = harmless(prompt.description or prompt.title or "", _MAX_WORDS_CHARS)
+        found.append(McpPrompt(name, server, server_key(server), prompt.name, about, arguments))
+    return found
+
+
+def _told_resources(server: str, resources: Sequence[types.Resource | types.ResourceTemplate]) -> Sequence[Resource]:
+    """Return a server's resources; what hides something in its address, or cannot be typed, is left out."""
+    found: list[Resource] = []
+    for each in resources:
+        uri, is_template = (each.uri_template, True) if isinstance(each, types.ResourceTemplate) else (each.uri, False)
+        if _can_be_told(uri, _PLAIN_URI):
+            title = harmless(each.title or each.name, _MAX_WORDS_CHARS)
+            found.append(Resource(server_key(server), uri, title, is_template))
+    return found[:MAX_RESOURCES]
+
+
+def _can_be_told(text: str, pattern: re.Pattern[str]) -> bool:
+    return pattern.fullmatch(text) is not None and sanitize_path(text) == text
 
 
 async def _follow_lists(client: Client, hooks: ConnectionHooks) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
-from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.ports import ToolResult
 from lmtui.core.programs import FETCHERS, GuardedLauncher, Launch
 from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.tool_servers import Ask, Form, Resource, ask_nobody, is_web_address
@@ -253,24 +253,14 @@ class RunningServer:
         if self._task is not None and not self._task.done():
             await self._settled.wait()
 
-    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, ask: Ask) -> ToolResult:
-        """Call a tool; starts the server where it has ended, unless it failed just now.
+    async def use(self, work: Callable[[SdkConnection], Awaitable[ToolResult]], ask: Ask) -> ToolResult:
+        """Do `work` with its connection; starts the server where it has ended, unless it failed just now.
+
+        What it asks the user meanwhile is put before `ask`.
 
         Raises:
-            McpError: it does not run, or the call failed.
+            McpError: it does not run, or the work failed.
         """
-        timeout_s = self.entry.timeout_s
-        return await self._ask(lambda connection: connection.call(tool, arguments, on_output, timeout_s), ask)
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], ask: Ask) -> ToolResult:
-        """Return what a prompt says; the rest is as for `call`."""
-        return await self._ask(lambda connection: connection.get_prompt(name, arguments), ask)
-
-    async def read_resource(self, uri: str, ask: Ask) -> ToolResult:
-        """Return what a resource holds; the rest is as for `call`."""
-        return await self._ask(lambda connection: connection.read_resource(uri), ask)
-
-    async def _ask(self, work: Callable[[SdkConnection], Awaitable[ToolResult]], ask: Ask) -> ToolResult:
         connection = await self._connected()
         try:
             with self._questions.during(ask) as asked:
@@ -284,19 +274,16 @@ class RunningServer:
             why = f"{self.entry.name} went away during the call ({error}); it may have been done all the same"
             raise McpError(why, "Look whether it was; the next call starts the server again.") from error
 
-    def accept_tools(self) -> None:
-        """Take the tools as they are now."""
-        if self.state is ServerState.CHANGED:
-            self._keep(self.held)
-            self.set_state(ServerState.READY)
-
     def forget_tools(self) -> None:
         """Know no tools of it any more: what it offers next is taken as met for the first time."""
         self.tools, self.held, self.changes = self.memory.known.tools, (), ()
 
-    def log_in(self) -> None:
-        """Let the user log in in their browser; it continues when they have."""
-        if self.state is ServerState.LOGIN and self._task is not None and not self._task.done():
+    def accept(self) -> None:
+        """Take the tools as they are now, or let the user log in in their browser; it continues when they have."""
+        if self.state is ServerState.CHANGED:
+            self._keep(self.held)
+            self.set_state(ServerState.READY)
+        elif self.state is ServerState.LOGIN and self._task is not None and not self._task.done():
             self._may_log_in.set()  # a call waits for it
         elif self.state is ServerState.LOGIN:
             self._renew()
@@ -393,7 +380,7 @@ class RunningServer:
         """Take its prompts and resources; one that does not answer in time keeps those that were known."""
         try:
             async with asyncio.timeout(min(_OFFERS_S, self.entry.timeout_s)):
-                self.prompts, self.resources, self.has_resources = await connection.list_offers(self.entry.name)
+                self.prompts, self.resources, self.has_resources = await connection.list_offers()
         except TimeoutError:
             _log.info("the MCP server %s did not list its prompts and resources in time", self.entry.name)
             return

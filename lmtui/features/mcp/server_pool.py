@@ -19,20 +19,8 @@ from lmtui.core.tool_servers import Ask, Reach, Resource, ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, read_servers, secrets_of
 from lmtui.features.mcp.server import RunningServer, ServerEnvironment, advice
 from lmtui.features.mcp.server_trust import Memory, answered, resting_state, set_reach
-from lmtui.features.mcp.tool_names import RawTool, listing, server_key, told_name, told_tools
+from lmtui.features.mcp.tool_names import RawTool, listing, server_key, told_tools
 from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool, ServerState
-
-
-def _reader(server: str, taken: set[str]) -> McpTool:
-    """Return lmtui's own tool that reads a server's resources."""
-    text = "Read a resource of this server by its uri; without one, list them."
-    parameters: dict[str, object] = {"type": "object", "properties": {"uri": {"type": "string"}}}
-    return McpTool(told_name(server, "read_resource", taken), server, "read_resource", text, parameters, reads=True)
-
-
-def _brings(server: RunningServer) -> str:
-    counts = ((len(server.prompts), "prompt"), (len(server.resources), "resource"))
-    return ", ".join(pluralize(count, thing) for count, thing in counts if count)
 
 
 class McpRoom:
@@ -98,18 +86,20 @@ class McpRoom:
         kept = self._priced.get(name)
         if kept is None or kept[:2] != (server.tools, reads):
             taken = {tool.name for other, (*_, told) in self._priced.items() if other != name for tool in told}
-            found = told_tools(name, server.tools, taken)
-            found += (_reader(name, {tool.name for tool in found}),) if reads else ()
-            found = tuple(replace(tool, tokens=self._price(tool)) for tool in found)
-            kept = self._priced[name] = (server.tools, reads, found)
+            found = told_tools(name, server.tools, taken, reads=reads)
+            kept = server.tools, reads, tuple(replace(tool, tokens=self._price(tool)) for tool in found)
+            self._priced[name] = kept
         return kept[2]
 
     def _shown(self, server: RunningServer) -> McpServer:
         """Return a server as front ends see it."""
         tools, entry = self._tools_of(server), server.entry
         place = server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network")
-        has_problem = server.state not in (ServerState.READY, ServerState.STARTING)
-        hint = advice(entry, server.memory.log.tail, server.place) if server.state is ServerState.STARTING else server.hint
+        problem = "" if server.state in (ServerState.READY, ServerState.STARTING) else server.problem
+        hint = server.hint if problem else ""
+        if server.state is ServerState.STARTING:
+            hint = advice(entry, server.memory.log.tail, server.place)
+        counts = ((len(server.prompts), "prompt"), (len(server.resources), "resource"))
         return McpServer(
             entry.name,
             entry.source,
@@ -118,14 +108,14 @@ class McpRoom:
             place,
             entry.words,
             tools,
-            server.problem if has_problem else "",
+            problem,
             hint,
             server.version,
             told_tools(entry.name, server.held, set()),
             server.changes,
             entry.warnings,
             entry.reach_words,
-            _brings(server),
+            ", ".join(pluralize(count, thing) for count, thing in counts if count),
         )
 
     def _price(self, tool: McpTool) -> int:
@@ -157,8 +147,7 @@ class McpRoom:
         if server is None:
             return
         if server.state in (ServerState.CHANGED, ServerState.LOGIN):
-            server.accept_tools()
-            server.log_in()
+            server.accept()
             return
         server.memory.keep(answered(server.entry, server.memory.known, is_trusted=True))
         self._run(self._begin_again(server))
@@ -198,9 +187,7 @@ class McpRoom:
 
     def details(self, tool: McpTool) -> tuple[Mapping[str, object], str]:
         """Return a tool's schema as its server gave it, and what is around the server."""
-        server = self._servers.get(tool.server)
-        if server is None:
-            return {}, ""
+        server = self._servers[tool.server]
         schemas = (each.schema for each in server.tools if each.name == tool.own_name)
         schema = tool.parameters if tool.reads else next(schemas, {})
         return schema, server.place or server.entry.url
@@ -222,26 +209,23 @@ class McpRoom:
         Raises:
             McpError: it cannot be asked for, or the server refuses.
         """
-        return await self._open_server(prompt.server).get_prompt(prompt.own_name, arguments, self._ask)
+        name, server = prompt.own_name, self._open_server(prompt.server)
+        return await server.use(lambda connection: connection.get_prompt(name, arguments), self._ask)
 
     def answer_with(self, ask: Ask) -> None:
         self._ask = ask
 
     async def call(self, tool: McpTool, arguments: Mapping[str, object], on_output: OutputSink) -> ToolResult:
-        """Call a tool.
+        """Call a tool; the one that reads resources lists them where it gets no address.
 
         Raises:
             McpError: it cannot be called, or the server refuses.
         """
         server = self._open_server(tool.server)
-        if tool.reads:
-            return await self._read_resource(server, str(arguments.get("uri") or ""))
-        return await server.call(tool.own_name, arguments, on_output, self._ask)
-
-    async def _read_resource(self, server: RunningServer, uri: str) -> ToolResult:
-        """Read a resource; without an address, list what the server has."""
-        if uri:
-            return await server.read_resource(uri, self._ask)
+        if not tool.reads:
+            return await server.use(lambda connection: connection.call(tool.own_name, arguments, on_output), self._ask)
+        if uri := str(arguments.get("uri") or ""):
+            return await server.use(lambda connection: connection.read_resource(uri), self._ask)
         await server.settle()
         return ToolResult(listing(server.resources), pluralize(len(server.resources), "resource"))
 
@@ -249,10 +233,9 @@ class McpRoom:
         return [server for server in tuple(self._servers.values()) if server.state.is_open]
 
     def _open_server(self, name: str) -> RunningServer:
-        server = self._servers.get(name)
-        if server is None or not server.state.is_open:
-            state = server.state if server is not None else "not configured any more"
-            raise McpError(f"server {name}: {state}", "The user can change that: /mcp.")
+        server = self._servers[name]
+        if not server.state.is_open:
+            raise McpError(f"server {name}: {server.state}", "The user can change that: /mcp.")
         return server
 
     async def close(self) -> None:

@@ -153,11 +153,10 @@ async def _log_in(call: CommandCall, name: str) -> int:
 
 def as_json(server: McpServer) -> dict[str, object]:
     """Return a server as one JSON object."""
-    names = ("name", "source", "transport", "place", "reach", "version", "tokens", "problem", "warnings", "brings")
+    names = ("name", "source", "transport", "place", "reach", "version", "tokens", "problem", "hint", "warnings", "brings")
     return {name: getattr(server, name) for name in names} | {
         "state": server.state.name.lower(),
         "command": server.words,
-        "hint": server.hint if server.problem or server.state is ServerState.STARTING else "",
         "changes": [{"kind": each.kind, "tool": each.name, "lines": list(each.lines)} for each in server.changes],
         "tools": [{"name": tool.name, "description": tool.description, "tokens": tool.tokens} for tool in server.tools],
     }
@@ -168,7 +167,7 @@ def _print(servers: Sequence[McpServer], problems: Sequence[str], files: Sequenc
         sign = "✗" if server.state in BROKEN else _SIGNS.get(server.state, "!")
         print(f"{sign} {sanitize_line(server.name):<18} {state_words(server, is_waited_for=True)}")
         print("\n".join(f"    {sanitize_line(line)}" for line in (server.words, server.reach) if line))
-        if server.hint and (server.problem or server.state is ServerState.STARTING):
+        if server.hint:
             print(f"    {sanitize_line(server.hint)}")
         for warning in server.warnings:
             print(f"    ! {sanitize_line(warning)}")

@@ -60,14 +60,24 @@ def tools_digest(tools: Sequence[RawTool]) -> str:
     return hashlib.sha256(json.dumps(told).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def told_tools(server: str, tools: Iterable[RawTool], taken: set[str]) -> tuple[McpTool, ...]:
-    """Return a server's tools as the model is told about them, sorted by name; `taken` are names that others have."""
+_ABOUT_READER = "Read a resource of this server by its uri; without one, list them."
+_READER: Mapping[str, object] = {"type": "object", "properties": {"uri": {"type": "string"}}}
+
+
+def told_tools(server: str, tools: Iterable[RawTool], taken: set[str], *, reads: bool = False) -> tuple[McpTool, ...]:
+    """Return a server's tools as the model is told about them, sorted by name; `taken` are names that others have.
+
+    With `reads`, lmtui's own tool that reads the server's resources comes last.
+    """
     found: list[McpTool] = []
     for tool in sorted(tools, key=lambda tool: tool.name)[:MAX_TOOLS]:
         name = told_name(server, tool.name, taken)
         taken.add(name)
         schema = told_schema(tool.schema)
         found.append(McpTool(name, server, tool.name, harmless(tool.description, _MAX_DESCRIPTION_CHARS), schema))
+    if reads:
+        name = told_name(server, "read_resource", taken)
+        found.append(McpTool(name, server, "read_resource", _ABOUT_READER, dict(_READER), reads=True))
     return tuple(found)
 
 
@@ -166,47 +176,7 @@ def _word(text: str) -> str:
     return _HIDDEN_NAMES.sub("", sanitize(text[:_MAX_NESTED_CHARS])).replace("\n", " ")
 
 
-MAX_PROMPTS = 200
-MAX_RESOURCES = 1000
-MAX_URI_CHARS = 2000
-_MAX_ARGUMENTS = 20
-_MAX_ARGUMENT_CHARS = 64
-_MAX_WORDS_CHARS = 120
 _MAX_LISTED = 200
-_PLAIN_URI = re.compile(rf'[^\s"]{{1,{MAX_URI_CHARS}}}')
-_ARGUMENT = re.compile(rf"[^\s=<>\[\]]{{1,{_MAX_ARGUMENT_CHARS}}}")
-
-
-@dataclass(frozen=True, slots=True)
-class RawPrompt:
-    """A prompt as its server lists it: `arguments` by name, each with whether it is required."""
-
-    name: str
-    description: str = ""
-    arguments: tuple[tuple[str, bool], ...] = ()
-
-
-def told_prompts(server: str, prompts: Iterable[RawPrompt]) -> tuple[McpPrompt, ...]:
-    """Return a server's prompts under names that can be typed; one that wants what cannot be typed is left out."""
-    found: list[McpPrompt] = []
-    taken: set[str] = set()
-    for prompt in sorted(prompts, key=lambda prompt: prompt.name)[:MAX_PROMPTS]:
-        first = prompt.arguments[:_MAX_ARGUMENTS]
-        arguments = tuple(each for each in first if _can_be_told(each[0], _ARGUMENT))
-        if any(is_needed for _, is_needed in {*prompt.arguments} - {*arguments}):
-            continue
-        name = told_name(server, prompt.name, taken)
-        taken.add(name)
-        found.append(
-            McpPrompt(name, server, server_key(server), prompt.name, harmless(prompt.description, _MAX_WORDS_CHARS), arguments)
-        )
-    return tuple(found)
-
-
-def told_resources(server: str, resources: Iterable[tuple[str, str]], *, is_template: bool = False) -> tuple[Resource, ...]:
-    """Return a server's resources by their addresses and titles; what hides something or cannot be typed is left out."""
-    key, fit = server_key(server), ((uri, title) for uri, title in resources if _can_be_told(uri, _PLAIN_URI))
-    return tuple(Resource(key, uri, harmless(title, _MAX_WORDS_CHARS), is_template) for uri, title in fit)
 
 
 def listing(resources: Sequence[Resource]) -> str:
@@ -247,10 +217,6 @@ def typed_arguments(prompt: McpPrompt, words: str) -> Mapping[str, str]:
     if missing:
         raise McpError(f"/{prompt.name} needs {', '.join(missing)}", usage)
     return found
-
-
-def _can_be_told(text: str, pattern: re.Pattern[str]) -> bool:
-    return pattern.fullmatch(text) is not None and sanitize_path(text) == text
 
 
 _MOST_LINES_OF_ONE = 30
