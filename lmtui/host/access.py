@@ -16,7 +16,7 @@ import secrets
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ MOST_FAILURES, FAILURES_S = 10, 60.0
 _MOST_CLIENTS = 4096
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _HINT = "Send the header `Authorization: Bearer TOKEN`; `lmtui host status` names the file with the token."
-Refusal = tuple[int, bytes, list[tuple[bytes, bytes]]]
+Headers = list[tuple[bytes, bytes]]
+Refusal = tuple[int, bytes, Headers]
 """The status, body and headers of an answer to a request that may not pass."""
 _log = logging.getLogger(__name__)
 
@@ -145,12 +146,7 @@ class ApiAccess:
     """
 
     def __init__(
-        self,
-        token: str,
-        *,
-        names: Iterable[str] = (),
-        origins: Iterable[str] = (),
-        failures: Failures | None = None,
+        self, token: str, *, names: Iterable[str] = (), origins: Iterable[str] = (), failures: Failures | None = None
     ) -> None:
         if len(token) < _LEAST_TOKEN_CHARS:
             raise ConfigError("the token of the API is too short", f"Use at least {_LEAST_TOKEN_CHARS} characters.")
@@ -162,20 +158,7 @@ class ApiAccess:
 
     def guard(self, app: ASGIApp) -> ASGIApp:
         """Return an application that checks each request before another one sees it."""
-
-        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] not in ("http", "websocket"):
-                await app(scope, receive, send)
-                return
-            refusal = self._refusal(scope)
-            if refusal is not None:
-                _log.info("refused %s %s: %s", scope.get("method", "WS"), scope["path"][:100], refusal[0])
-                await refuse(scope, receive, send, refusal)
-                return
-            origin = _single(scope["headers"]).get(b"origin", "")
-            await app(scope, receive, answering(send, _cors(origin)))
-
-        return guarded
+        return guarded(app, self._refusal, lambda scope: _cors(_single(scope["headers"]).get(b"origin", "")))
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         """Return how a request is refused, None where it may pass."""
@@ -229,17 +212,35 @@ _SAFE = [
 ]
 
 
-def answering(send: Send, more: Sequence[tuple[bytes, bytes]]) -> Send:
-    """Return a `send` that adds the safe headers to each answer; `more` are others, of which one may replace a safe one."""
-    names = {name for name, _ in more}
-    added = [*(each for each in _SAFE if each[0] not in names), *more]
+def guarded(app: ASGIApp, refusal_of: Callable[[Scope], Refusal | None], headers_of: Callable[[Scope], Headers]) -> ASGIApp:
+    """Return an application that another one's requests go through.
 
-    async def answer(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *added]}
-        await send(message)
+    Args:
+        app: sees those that are not refused.
+        refusal_of: says how a request is refused, None where it may pass.
+        headers_of: returns what each answer has next to the safe headers, of which it may replace one.
+    """
 
-    return answer
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await app(scope, receive, send)
+            return
+        if (refusal := refusal_of(scope)) is not None:
+            _log.info("refused %s %s: %s", scope.get("method", "WS"), scope["path"][:100], refusal[0])
+            await _refuse(scope, receive, send, refusal)
+            return
+        more = headers_of(scope)
+        names = dict(more)
+        added = [*(each for each in _SAFE if each[0] not in names), *more]
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
+            await send(message)
+
+        await app(scope, receive, answer)
+
+    return guard
 
 
 def _is_address(name: str) -> bool:
@@ -255,11 +256,11 @@ def bracketed(name: str) -> str:
     return f"[{name}]" if ":" in name and not name.startswith("[") else name
 
 
-def _cors(origin: str) -> list[tuple[bytes, bytes]]:
+def _cors(origin: str) -> Headers:
     return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")] if origin else []
 
 
-def _preflight(origin: str) -> list[tuple[bytes, bytes]]:
+def _preflight(origin: str) -> Headers:
     return [
         *_cors(origin),
         (b"access-control-allow-methods", b"GET, POST, PATCH, DELETE"),
@@ -276,10 +277,10 @@ def _single(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
     return found
 
 
-async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
     """Answer a request that may not pass; its body is not read, so the connection ends with it."""
     status, body, headers = refusal
-    kind: list[tuple[bytes, bytes]] = [(b"content-type", b"application/json")] if body else []
+    kind: Headers = [(b"content-type", b"application/json")] if body else []
     all_headers = [*headers, *kind, (b"content-length", str(len(body)).encode()), (b"connection", b"close"), *_SAFE]
     start, rest = "http.response.start", "http.response.body"
     if scope["type"] == "websocket":

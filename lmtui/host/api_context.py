@@ -19,9 +19,8 @@ from lmtui.core.messages import Image
 from lmtui.core.sessions import Session
 from lmtui.host import wire
 from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
-from lmtui.host.feed import EventFeed
+from lmtui.host.feed import HEARTBEAT_S, EventFeed
 from lmtui.host.hub import SessionHub
-from lmtui.host.streams import HEARTBEAT_S
 
 UPLOAD_BYTES, MOST_UPLOADS, UPLOAD_S = 5_000_000, 20, 3600.0
 _MOST_KEYS, _MOST_CONVERSATIONS = 10_000, 1_000

@@ -31,9 +31,9 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Session
 from lmtui.core.workspace import EffectReview, Restoration
 from lmtui.host import rpc
+from lmtui.host.feed import ABORT
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.host.rpc import Kind, Member
-from lmtui.host.streams import ABORT
 
 _LOG = logging.getLogger(__name__)
 _MOST_WAITING_BYTES = 64 * 1024 * 1024

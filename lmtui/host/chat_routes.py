@@ -25,9 +25,8 @@ from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
 from lmtui.host.api_context import ApiContext, route
 from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
-from lmtui.host.feed import place_behind
+from lmtui.host.feed import HEARTBEAT, EventStream, place_behind
 from lmtui.host.session_routes import last_seq
-from lmtui.host.streams import HEARTBEAT, EventStream
 from lmtui.host.workspace_routes import agent_folders
 
 ROUTES: list[Endpoint] = []

@@ -18,7 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import is_loopback
-from lmtui.host.streams import ABORT
+from lmtui.host.feed import ABORT
 
 HEADERS_TIMEOUT_S = 10.0
 MOST_HALF_OPEN, MOST_CONNECTIONS = 384, 400

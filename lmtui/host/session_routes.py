@@ -23,8 +23,7 @@ from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session
 from lmtui.host import wire
 from lmtui.host.api_context import ApiContext, Uploaded, route
 from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
-from lmtui.host.feed import place_behind, stored
-from lmtui.host.streams import EVENT_STREAM, EventStream, blocks
+from lmtui.host.feed import EVENT_STREAM, EventStream, blocks, place_behind, stored
 
 ROUTES: list[Endpoint] = []
 _route = partial(route, ROUTES)

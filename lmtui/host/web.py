@@ -30,14 +30,15 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lmtui.app.key_protection import read_secret_file
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import is_loopback
-from lmtui.host.access import LOCAL_NAMES, answering, bracketed, error_body, is_known_name, is_same, refuse
+from lmtui.host.access import LOCAL_NAMES, Headers, Refusal, bracketed, error_body, guarded, is_known_name, is_same
 from lmtui.host.endpoints import ApiError, read_body, tell_error
+from lmtui.host.feed import until_one_ends
 from lmtui.host.http_server import open_tcp
 from lmtui.host.http_server import serve as serve_http
 
@@ -68,17 +69,15 @@ class TabSocket:
 
     async def run(self) -> None:
         """Run the app until it is left or the tab is closed."""
-        work = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
         running = asyncio.create_task(self._tab.run(), context=contextvars.Context())  # each app has a context of its own
         running.add_done_callback(lambda _: self._frames.put_nowait(None))
         try:
-            _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+            await until_one_ends(self._read(), self._write())
         finally:
             self._tab.leave()
             _ = await asyncio.wait({running}, timeout=_LEAVE_LIMIT_S)
-            for task in (running, *work):
-                _ = task.cancel()
-            await asyncio.gather(running, *work, return_exceptions=True)
+            _ = running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     async def _write(self) -> None:
         """Send what the app draws, all that waits in one frame; at its end close the tab."""
@@ -204,32 +203,25 @@ class WebPages:
                 WebSocketRoute("/ws", self._tab),
                 Mount("/static", StaticFiles(directory=Path(textual_serve.__file__).parent / "static")),
             ],
-            middleware=[Middleware(self._guarded)],
+            middleware=[Middleware(guarded, self._refusal, _policy)],
             exception_handlers={ApiError: tell_error},
         )
         app.state.end = lambda: None
         return app
 
-    def _guarded(self, app: ASGIApp) -> ASGIApp:
-        """Return an application without other hosts, other origins and requests without a key."""
-
-        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            request = HTTPConnection(scope)
-            host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
-            problem = ""
-            if not is_known_name(host, scope, self._names):
-                problem = "this server is not known by that name"
-            elif (origin or scope["type"] == "websocket") and origin.lower() != f"http://{host.lower()}":
-                problem = "this request comes from another site"
-            elif not self._is_open_to(request) and scope["path"] not in ("/", "/key"):
-                problem = "open / first"
-            if problem:
-                await refuse(scope, receive, send, (403, error_body("forbidden", problem), []))
-                return
-            policy = _POLICY.format(host=host).encode("latin-1")
-            await app(scope, receive, answering(send, [(b"content-security-policy", policy)]))
-
-        return guarded
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        """Return how a request is refused that names another host, comes from another origin or has no key."""
+        request = HTTPConnection(scope)
+        host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
+        if not is_known_name(host, scope, self._names):
+            problem = "this server is not known by that name"
+        elif (origin or scope["type"] == "websocket") and origin.lower() != f"http://{host.lower()}":
+            problem = "this request comes from another site"
+        elif not self._is_open_to(request) and scope["path"] not in ("/", "/key"):
+            problem = "open / first"
+        else:
+            return None
+        return 403, error_body("forbidden", problem), []
 
     def _is_open_to(self, request: HTTPConnection) -> bool:
         return self._login.is_open_to(request.cookies.get(self._cookie, ""))
@@ -271,6 +263,11 @@ class WebPages:
 
     def _tell_link(self) -> None:
         self._tell(f"{self._url}/?token={self._login.token}")
+
+
+def _policy(scope: Scope) -> Headers:
+    host = HTTPConnection(scope).headers.get("host", "")
+    return [(b"content-security-policy", _POLICY.format(host=host).encode("latin-1"))]
 
 
 async def _focus_script(_: Request) -> Response:

@@ -21,9 +21,8 @@ from lmtui.host import wire
 from lmtui.host.access import parse_json
 from lmtui.host.api_context import ApiContext
 from lmtui.host.endpoints import validation_text
-from lmtui.host.feed import NOTHING, Frame, Reader, stored
+from lmtui.host.feed import NOTHING, Frame, Reader, drop_when_slow, stored, until_one_ends
 from lmtui.host.session_routes import answered, mode_set, plan_answered
-from lmtui.host.streams import drop_when_slow, until_one_ends
 
 PREVIEW_CHARS = 500
 _LONG_S = 3600.0

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from lmtui.core.events import Envelope, Level, Notice, TextDelta
-from lmtui.host import streams
 from lmtui.host.api_context import ApiOptions
-from lmtui.host.feed import EventFeed, Frame, Reader, stored
+from lmtui.host.feed import EventFeed, Frame, Reader, blocks, stored
 from lmtui.host.hub import SessionHub
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start, event_of, read_blocks
@@ -136,16 +135,16 @@ async def test_what_happens_before_the_past_is_sent_comes_once(monkeypatch: pyte
     monkeypatch.setattr(hub, "find", lambda _: session)
     feed = EventFeed(hub)
     reader = feed.open(session.id)
-    blocks = streams.blocks(feed, reader, stored(session, 0), 1.0)
+    sent = blocks(feed, reader, stored(session, 0), 1.0)
     for seq in (2, 4):
         session.envelopes.append(envelope(seq))
         feed.take(Path(), envelope(seq))
         feed.take(Path(), envelope(seq + 1, durable=False))
-    begun = await anext(blocks)
+    begun = await anext(sent)
     session.envelopes.append(envelope(6))
     feed.take(Path(), envelope(6))
-    rest = await anext(blocks)
-    await blocks.aclose()
+    rest = await anext(sent)
+    await sent.aclose()
     ids = [block.partition(b"\n")[0] for block in (begun + rest).split(b"\n\n")[:-1]]
     assert [each for each in ids if each.startswith(b"id")] == [b"id: 1", b"id: 2", b"id: 4", b"id: 6"]
     assert not feed.is_followed(session.id)
