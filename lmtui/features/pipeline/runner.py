@@ -21,6 +21,7 @@ from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import clipped, pluralize, sanitize_line, sanitize_path
 from lmtui.core.verification import Gate, Rung, bounded
+from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.review import blocking_findings
 from lmtui.engine.session import EngineSession
@@ -498,24 +499,25 @@ class CommitTrace:
         """
         if not (self.options.has_commits and paths):
             return frozenset()
-        found: list[str] = []
         top = (await self.sandbox.run_git(["rev-parse", "--show-prefix"])).output.strip()
-        for start in range(0, len(paths), _AT_ONCE):
-            words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--"]
-            result = await self.sandbox.run_git([*words, *paths[start : start + _AT_ONCE]])
-            if result.exit_code != 0 and await self.is_repository():
-                raise SandboxError(f"git status failed: {sanitize_line(result.output.strip()[-200:])}")
-            found += result.entries()
-        return frozenset(entry[3:].removeprefix(top) for entry in found)
+        results = await self._git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", paths=paths)
+        problem = next((each.output for each in results if each.exit_code != 0), None)
+        if problem is not None and await self.is_repository():
+            raise SandboxError(f"git status failed: {sanitize_line(problem.strip()[-200:])}")
+        return frozenset(entry[3:].removeprefix(top) for each in results for entry in each.entries())
 
     async def commit(self, plan: PipelinePlan, what: str, paths: Sequence[str], task_id: int = 0) -> str:
-        """Commit the changes in some files and return the commit; one that is there already is not made again."""
+        """Commit the changes in some files and return the commit; one that is there already is not made again.
+
+        Raises:
+            SandboxError: git could not be asked, or refused.
+        """
         if not (self.options.has_commits and paths and await self.is_repository()):
             return ""
         subject = clipped(sanitize_line(f"{plan.name}: {what}"), MAX_SUBJECT_CHARS)
         _ = await self._git("add", paths=paths, writes=True)
-        staged = await self._git("diff", "--cached", "--name-only", "-z", "--no-renames", paths=paths)
-        if staged:
+        results = await self._git("diff", "--cached", "--name-only", "-z", "--no-renames", paths=paths)
+        if staged := [path for each in results for path in each.entries()]:
             trailers = [f"Plan: {plan.id}", *([f"Task: {task_id}"] if task_id else [])] if self.options.has_trailers else []
             message = "\n\n".join(filter(None, (subject, "\n".join(trailers))))
             result = await self.sandbox.run_git(["commit", "-q", "-m", message, "--", *staged], writes=True)
@@ -532,13 +534,7 @@ class CommitTrace:
         except SandboxError:
             return False
 
-    async def _git(self, *arguments: str, paths: Sequence[str], writes: bool = False) -> list[str]:
-        """Run git on files, some at a time, and return what it lists; one that fails lists nothing."""
-        found: list[str] = []
-        for start in range(0, len(paths), _AT_ONCE):
-            try:
-                result = await self.sandbox.run_git([*arguments, "--", *paths[start : start + _AT_ONCE]], writes=writes)
-                found += result.entries()
-            except SandboxError:
-                return []
-        return found
+    async def _git(self, *arguments: str, paths: Sequence[str], writes: bool = False) -> list[ExecResult]:
+        """Run git on files, some at a time."""
+        batches = (paths[start : start + _AT_ONCE] for start in range(0, len(paths), _AT_ONCE))
+        return [await self.sandbox.run_git([*arguments, "--", *batch], writes=writes) for batch in batches]

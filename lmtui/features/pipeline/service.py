@@ -42,7 +42,7 @@ from lmtui.features.pipeline.report import (
     usage_by_role,
 )
 from lmtui.features.pipeline.runner import CommitTrace, PlanRunner, RunOptions, RunWatcher
-from lmtui.features.pipeline.task_list import criteria, open_questions, read_task_list
+from lmtui.features.pipeline.task_list import criteria_checks, open_questions, read_task_list
 from lmtui.features.pipeline.tools import offered
 from lmtui.features.pipeline.values import (
     PLANS_FOLDER,
@@ -55,6 +55,7 @@ from lmtui.features.pipeline.values import (
     WorkspacePipeline,
     added_task,
     after_action,
+    is_plan_file,
     next_due,
     next_tasks,
     plan_id,
@@ -174,7 +175,11 @@ class PipelineService(WorkspaceFeature):
                 uncommitted = replace(options, has_commits=False)
                 await self.write(plan, checkpoint_files(plan, ended), "Add checkpoints", uncommitted)
 
-            watcher = RunWatcher(self._show, partial(self._note, notes=notes), self._prepare, self._suite, keep_checkpoints)
+            def note(text: str) -> None:
+                notes.append(text)
+                self.on_note(text)
+
+            watcher = RunWatcher(self._show, note, self._prepare, self._suite, keep_checkpoints)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             try:
                 await runner.run()
@@ -394,16 +399,16 @@ class PipelineService(WorkspaceFeature):
         named = {each.id for each in plans}
         written = {path for each in plans for task in each.tasks if task.merge is not None for path in task.merge.paths}
         found: list[tuple[str, str]] = []
-        for path in sorted(each.path for each in entries if each.kind == "file" and each.path.lower().endswith(".md")):
+        for path in sorted(each.path for each in entries if each.kind == "file" and is_plan_file(each.path)):
             text = ""
             with contextlib.suppress(UsageError):  # it is said when the plan is begun
                 text = await self.plan_text(path)
             digest = plan_id(text)
-            if PurePosixPath(path).name.lower() == "readme.md" or digest in over:
+            if digest in over:
                 continue
             if path in written and digest not in named:
                 if digest not in self._told:
-                    self._note(f"{path}: a task wrote this plan. To work on it: lmtui pipeline run {shlex.quote(path)}")
+                    self.on_note(f"{path}: a task wrote this plan. To work on it: lmtui pipeline run {shlex.quote(path)}")
                 self._told.add(digest)
                 continue
             found.append((path, digest))
@@ -435,7 +440,7 @@ class PipelineService(WorkspaceFeature):
         for path in (plan.path, str(PurePosixPath(plan.path).with_name("SPEC.md"))):
             with contextlib.suppress(UsageError):  # it is gone, or there is none
                 text = await self.plan_text(path)
-                commands += [each.check for each in criteria(text) if each.check]
+                commands += criteria_checks(text)
                 asked = [each.text for each in open_questions(text) if not each.answer and path != plan.path]
                 questions += [f"{each} (to answer, add `Answer: …` below it in {path})" for each in asked]
         return commands, questions
@@ -452,7 +457,7 @@ class PipelineService(WorkspaceFeature):
                 await sandbox.write_file(path, _portable(text, self.host.workspace).encode("utf-8", "replace"))
             await CommitTrace(sandbox, options).commit(plan, what, [*paths])
         except SandboxError as error:
-            self._note(f"{plan.name}: {error.full_text()}")
+            self.on_note(f"{plan.name}: {error.full_text()}")
 
     def _show(self, plan: PipelinePlan) -> None:
         self.known = [plan if each.id == plan.id else each for each in self.known] or [plan]
@@ -463,11 +468,6 @@ class PipelineService(WorkspaceFeature):
     def _changed(self) -> None:
         for listener in tuple(self._listeners):
             listener()
-
-    def _note(self, text: str, notes: list[str] | None = None) -> None:
-        if notes is not None:
-            notes.append(text)
-        self.on_note(text)
 
     def _notice(self, text: str, level: Level = Level.WARNING) -> None:
         for session in self.host.sessions:

@@ -356,35 +356,23 @@ _CHECK_LINE = re.compile(r"[*_]*checks?[*_]*\s*:[*_]*\s*(.*)", re.IGNORECASE)
 _CHECK_CODE = re.compile(r"\bcheck(?:ed|s)?\b[^`\n]{0,60}`([^`]+)`", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
-    """An acceptance criterion; `check` is a command that exits with 0 when it is met, empty where there is none."""
-
-    number: int
-    text: str
-    check: str = ""
-
-
-def criteria(text: str) -> tuple[Criterion, ...]:
-    """Return the acceptance criteria of a specification, each number once, in their order."""
-    found: dict[int, Criterion] = {}
+def criteria_checks(text: str) -> list[str]:
+    """Return the commands that exit with 0 when the acceptance criteria of a specification are met, at most one for each."""
+    found: dict[int, str] = {}
     number, is_command = 0, False
     for line, is_code in _lines(text):
         words = without_marks(line)
         begun = None if is_code else _CRITERION.fullmatch(words)
         if begun:
             number, words = int(begun[1]), begun[2]
-            found.setdefault(number, Criterion(number, ""))
+            found.setdefault(number, "")
         elif not is_code and line.startswith("#"):
             number = 0
-        if not number or not words:
-            continue
-        old, check = found[number], _check(words, is_command=is_command and is_code)
-        is_command = bool(_CHECK_LINE.fullmatch(words)) and not check
-        is_text = not old.text and not is_code and not _CHECK_LINE.fullmatch(words)
-        said = plain(_CHECK_CODE.sub("", words)).strip(" ()|") if is_text else old.text
-        found[number] = Criterion(number, said, old.check or check)
-    return tuple(found.values())
+        if number and words:
+            check = _check(words, is_command=is_command and is_code)
+            is_command = bool(_CHECK_LINE.fullmatch(words)) and not check
+            found[number] = found[number] or check
+    return [*filter(None, found.values())]
 
 
 def _check(words: str, *, is_command: bool) -> str:

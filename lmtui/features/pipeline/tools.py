@@ -101,10 +101,11 @@ async def _target(given: PipelineArguments, context: ToolContext) -> tuple[str, 
 
 async def _files(plans: Sequence[PipelinePlan], context: ToolContext) -> list[str]:
     """Return the plans in the folder `plans` that were not begun."""
-    known, paths = {f"{PLANS_FOLDER}/readme.md", *(each.path.lower() for each in plans)}, list[str]()
+    known = {each.path.lower() for each in plans}
     with contextlib.suppress(SandboxError):
         paths = [each.path for each in await context.sandbox.list_directory(PLANS_FOLDER) if each.kind == "file"]
-    return [each for each in paths if each.lower().endswith(".md") and each.lower() not in known]
+        return [each for each in paths if pipeline.is_plan_file(each) and each.lower() not in known]
+    return []
 
 
 async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
@@ -167,9 +168,8 @@ async def _change(given: PipelineArguments, context: ToolContext, *, is_real: bo
 
 async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
     (_, plan, *_), plans = await _target(given, context), await context.features[pipeline.WorkspacePipeline].read()
-    lines = [
-        f"Other plan: {sanitize_line(each.name)}: {each.summary()}" for each in plans if plan is None or each.id != plan.id
-    ][:5]
+    others = [each for each in plans if plan is None or each.id != plan.id][:5]
+    lines = [f"Other plan: {sanitize_line(each.name)}: {each.summary()}" for each in others]
     is_running = context.features[pipeline.WorkspacePipeline].is_running
     how = "Not started, or being planned: {}" if is_running else 'Not started: {{"action": "run", "plan": "{}"}}'
     lines += [how.format(sanitize_line(each)) for each in await _files(plans, context)][:5]
@@ -233,14 +233,10 @@ def offered(plans: WorkspacePipeline, workspace: Path) -> BroughtTools:
     def offer(tool_set: ToolSet, window_tokens: int) -> tuple[ToolSpec, ...]:
         nonlocal is_told
         del window_tokens
-        is_told = (
-            is_told
-            or bool(plans.known)
-            or any(
-                kind == "file" and name.lower().endswith(".md") and name.lower() != "readme.md"
-                for name, kind in list_plain(workspace, PLANS_FOLDER)
-            )
-        )
+        is_told = is_told or bool(plans.known)
+        if not is_told:
+            files = list_plain(workspace, PLANS_FOLDER)
+            is_told = any(kind == "file" and pipeline.is_plan_file(name) for name, kind in files)
         is_in = tool_set is ToolSet.ALL or (is_told and tool_set in (ToolSet.FULL, ToolSet.LEAN))
         return (PIPELINE.spec(),) if is_in else ()
 

@@ -259,6 +259,12 @@ def is_outside(path: str) -> bool:
     return not parts or path.startswith(("/", "~")) or ".." in parts or parts[0] in (".git", ".lmagent") or "\0" in path
 
 
+def is_plan_file(path: str) -> bool:
+    """Tell whether a file of the folder `plans` can be a plan: it is Markdown, and not what the folder is about."""
+    name = PurePosixPath(path).name.lower()
+    return name.endswith(".md") and name != "readme.md"
+
+
 def added_task(plan: PipelinePlan, spec: TaskSpec) -> PipelineTask:
     """Return a further task of a plan, the last one in its queue; raise `UsageError` if it cannot be one."""
     number = max((each.id for each in plan.tasks), default=0) + 1
