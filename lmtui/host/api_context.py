@@ -1,31 +1,25 @@
-"""What the handlers of the HTTP API share: the hub, the feed of events, uploads, and what was done already.
-
-Also how they become routes.
-"""
+"""What the handlers of the HTTP API share: the hub, the feed of events, uploads, and what was done already."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
-
-from pydantic import BaseModel
+from typing import TypeVar
 
 from lmtui.app.host import Runtime
 from lmtui.core.messages import Image
 from lmtui.core.sessions import Session
 from lmtui.host import wire
-from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
+from lmtui.host.endpoints import ApiError
 from lmtui.host.feed import HEARTBEAT_S, EventFeed
 from lmtui.host.hub import SessionHub
 
 UPLOAD_BYTES, MOST_UPLOADS, UPLOAD_S = 5_000_000, 20, 3600.0
 _MOST_KEYS, _MOST_CONVERSATIONS = 10_000, 1_000
 _Value = TypeVar("_Value")
-_Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,32 +127,3 @@ def _put(kept: OrderedDict[str, _Value], key: str, value: _Value, most: int) -> 
     kept.move_to_end(key)
     while len(kept) > most:
         _ = kept.popitem(last=False)
-
-
-def route(routes: list[Endpoint], method: str, path: str, **more: Any) -> Callable[[_Handler], _Handler]:
-    """Add a handler to the routes; `more` are fields of `Endpoint`.
-
-    It is given what its parameters name: `api`, `call`, the `session` of the path or a part of it, the `query` and the `body`;
-    its types say what these have to be, and what it answers.  The first line of its docstring is the summary.
-    """
-
-    def add(handler: _Handler) -> _Handler:
-        hints = get_type_hints(handler)
-        answer = hints.pop("return")
-
-        async def handle(api: ApiContext, call: ApiCall) -> Any:
-            given: dict[str, Any] = {"api": api, "call": call, "query": call.query, "body": call.body, **call.path}
-            if "session" in hints:
-                given["session"] = await api.hub.session(call.path["id"])
-            return await handler(**{name: given[name] for name in hints})
-
-        found: dict[str, Any] = {name: hints[name] for name in ("query", "body") if name in hints}
-        if issubclass(answer, BaseModel):
-            found["answer"] = answer
-        elif answer is type(None):
-            found["status"] = 204
-        summary = str(handler.__doc__).partition("\n")[0].rstrip(".")
-        routes.append(Endpoint(method, path, summary, handle, **{**found, **more}))
-        return handler
-
-    return add

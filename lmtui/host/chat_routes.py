@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lmtui.core import events
@@ -23,8 +24,8 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, Image, Role, sniff
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
-from lmtui.host.api_context import ApiContext, route
-from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
+from lmtui.host.api_context import ApiContext
+from lmtui.host.endpoints import ApiError, Endpoint, route
 from lmtui.host.feed import HEARTBEAT, EventStream, place_behind
 from lmtui.host.session_routes import last_seq
 from lmtui.host.workspace_routes import agent_folders
@@ -112,13 +113,13 @@ class _Turn:
 
 
 @route(ROUTES, "POST", "/v1/chat/completions", answer=wire.ChatCompletion, errors=(404, 502), json_bytes=CHAT_BYTES)
-async def chat(api: ApiContext, call: ApiCall, body: wire.ChatRequest) -> Response:
+async def chat(api: ApiContext, request: Request, body: wire.ChatRequest) -> Response:
     """Chat with an agent in OpenAI's form."""
     said, images = _text(body.messages[-1]), _images(body.messages[-1])
     shown = [(each.role, _text(each).strip()) for each in body.messages]
     if body.messages[-1].role != "user" or not (said.strip() or images):
         raise ApiError(422, "the last message must be the user's, and not empty")
-    session, is_new = await _session(api, call, body.model, shown[:-1])
+    session, is_new = await _session(api, request, body.model, shown[:-1])
     if session.is_running:
         raise ApiError(409, "this conversation is still being answered", "Wait for the answer, or stop it.")
 
@@ -135,7 +136,7 @@ async def chat(api: ApiContext, call: ApiCall, body: wire.ChatRequest) -> Respon
         return EventStream(_blocks(turn, head, api.options.heartbeat_s, has_usage=has_usage), headers=headers)
     try:
         while await turn.piece(_LOOK_AGAIN_S) is not None:
-            if await call.request.is_disconnected():
+            if await request.is_disconnected():
                 raise ApiError(400, "the client has gone")
     finally:
         turn.close()
@@ -171,12 +172,12 @@ async def _blocks(turn: _Turn, head: dict[str, Any], heartbeat_s: float, *, has_
         turn.close()
 
 
-async def _session(api: ApiContext, call: ApiCall, model: str, past: Sequence[tuple[str, str]]) -> tuple[Session, bool]:
+async def _session(api: ApiContext, request: Request, model: str, past: Sequence[tuple[str, str]]) -> tuple[Session, bool]:
     """Return the session of a conversation, and whether it is a new one.
 
     It is a copy, where the session has gone on since: then the client edited a message.
     """
-    headers, folders = call.request.headers, agent_folders(api)
+    headers, folders = request.headers, agent_folders(api)
     if wanted := headers.get("x-session-id", ""):
         return await api.hub.session(wanted[:100]), False
     if known := api.conversation(_key(past)):

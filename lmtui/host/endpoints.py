@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
@@ -56,6 +56,7 @@ _BUSY = (SessionFileError, JobsError, ToolError, SandboxError)
 _STATUS = ((UnknownSession, 404), (ProviderError, 502), (_BUSY, 409), (ConfigError, 500))
 _EVERYWHERE = (401, 403, 409, 422, 429, 503)
 _PARAMETERS = re.compile(r"\{(\w+)\}")
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 
 class ApiError(LmtuiError):
@@ -68,33 +69,19 @@ class ApiError(LmtuiError):
 
 
 @dataclass(frozen=True, slots=True)
-class ApiCall:
-    """A request that was checked: its parameters are those that its endpoint names."""
-
-    request: Request
-    path: dict[str, str] = field(default_factory=dict)
-    query: Any = None
-    body: Any = None
-    data: bytes = b""
-
-
-Handler = Callable[[Any, ApiCall], Awaitable[Response | BaseModel | None]]
-"""Is given what the handlers share, which the table knows nothing of, and the request."""
-
-
-@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One method of one path.
 
-    `answer` is the model of what comes back with `status`, None where nothing does or where `media` is no JSON.  `errors` are
-    the statuses next to those that any request may get.  An endpoint with `data_bytes` takes so many bytes of anything as its
-    body instead of JSON.
+    `handle` is given what it `takes`, by name.  `answer` is the model of what comes back with `status`, None where nothing
+    does or where `media` is no JSON.  `errors` are the statuses next to those that any request may get.  An endpoint with
+    `data_bytes` takes so many bytes of anything as its body instead of JSON.
     """
 
     method: str
     path: str
     summary: str
-    handle: Handler
+    handle: Callable[..., Awaitable[Response | BaseModel | None]]
+    takes: Collection[str]
     query: type[BaseModel] = EmptyQuery
     body: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
@@ -113,7 +100,30 @@ class Endpoint:
         return sorted(found)
 
 
-def routes_of(endpoints: Sequence[Endpoint], api: object) -> list[Route]:
+def route(routes: list[Endpoint], method: str, path: str, **more: Any) -> Callable[[_Handler], _Handler]:
+    """Add a handler to the routes; `more` are fields of `Endpoint`.
+
+    It is given what its parameters name: `api`, `request`, the `session` of the path or another part of it, the `query`, and
+    the `body` or its `data`; its types say what these have to be, and what it answers.  The first line of its docstring is
+    the summary.
+    """
+
+    def add(handler: _Handler) -> _Handler:
+        hints = get_type_hints(handler)
+        answer = hints.pop("return")
+        found: dict[str, Any] = {name: hints[name] for name in ("query", "body") if name in hints}
+        if issubclass(answer, BaseModel):
+            found["answer"] = answer
+        elif answer is type(None):
+            found["status"] = 204
+        summary = str(handler.__doc__).partition("\n")[0].rstrip(".")
+        routes.append(Endpoint(method, path, summary, handler, tuple(hints), **{**found, **more}))
+        return handler
+
+    return add
+
+
+def routes_of(endpoints: Sequence[Endpoint], api: Any) -> list[Route]:
     """Return what Starlette serves."""
     return [
         Route(each.path, partial(_answer, each, api), methods=[each.method], name=f"{each.method} {each.path}")
@@ -121,11 +131,13 @@ def routes_of(endpoints: Sequence[Endpoint], api: object) -> list[Route]:
     ]
 
 
-async def _answer(endpoint: Endpoint, api: object, request: Request) -> Response:
-    """Check a request, have it handled and return the answer."""
+async def _answer(endpoint: Endpoint, api: Any, request: Request) -> Response:
+    """Check a request, have it handled and return the answer.  `api` is what the handlers share."""
     try:
-        call = await _read(endpoint, request)
-        found = await endpoint.handle(api, call)
+        given = {"api": api, "request": request, **await _read(endpoint, request)}
+        if "session" in endpoint.takes:
+            given["session"] = await api.hub.session(given["id"])
+        found = await endpoint.handle(**{name: given[name] for name in endpoint.takes})
     except ClientDisconnect:
         return Response(status_code=499)
     if isinstance(found, Response):
@@ -135,21 +147,22 @@ async def _answer(endpoint: Endpoint, api: object, request: Request) -> Response
     return Response(found.model_dump_json(), status_code=endpoint.status, media_type="application/json")
 
 
-async def _read(endpoint: Endpoint, request: Request) -> ApiCall:
-    path = {name: str(value) for name, value in request.path_params.items()}
-    if "id" in path and "/sessions/" in endpoint.path and not re.fullmatch(SESSION_ID, path["id"]):
+async def _read(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+    found: dict[str, Any] = {**request.path_params}
+    if "id" in found and "/sessions/" in endpoint.path and not re.fullmatch(SESSION_ID, found["id"]):
         raise ApiError(404, "no such session", "`GET /v1/sessions` lists them.")
     pairs = request.query_params.multi_items()
     if len({name for name, _ in pairs}) != len(pairs):
         raise ApiError(422, "a parameter is given twice")
     try:
-        query = endpoint.query.model_validate(dict(pairs))
+        found["query"] = endpoint.query.model_validate(dict(pairs))
         if endpoint.data_bytes:
-            return ApiCall(request, path, query, data=await read_body(request, endpoint.data_bytes))
-        body = None if endpoint.body is None else endpoint.body.model_validate(await _read_json(request, endpoint.json_bytes))
+            found["data"] = await read_body(request, endpoint.data_bytes)
+        elif endpoint.body is not None:
+            found["body"] = endpoint.body.model_validate(await _read_json(request, endpoint.json_bytes))
     except ValidationError as error:
         raise ApiError(422, validation_text(error), "See /openapi.json for the accepted values.") from error
-    return ApiCall(request, path, query, body)
+    return found
 
 
 def validation_text(error: ValidationError) -> str:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lmtui.app.host import encode_event
@@ -21,8 +22,8 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session
 from lmtui.host import wire
-from lmtui.host.api_context import ApiContext, Uploaded, route
-from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
+from lmtui.host.api_context import ApiContext, Uploaded
+from lmtui.host.endpoints import ApiError, Endpoint, route
 from lmtui.host.feed import EVENT_STREAM, EventStream, blocks, place_behind, stored
 
 ROUTES: list[Endpoint] = []
@@ -119,17 +120,17 @@ async def renamed(api: ApiContext, session: Session, body: wire.Rename) -> wire.
 
 
 @_route("DELETE", _ONE)
-async def deleted(api: ApiContext, call: ApiCall) -> None:
+async def deleted(api: ApiContext, request: Request) -> None:
     """Delete a session for good."""
-    runtime = await api.hub.find_runtime(call.path["id"])
-    await runtime.archive.delete(call.path["id"])
+    runtime = await api.hub.find_runtime(request.path_params["id"])
+    await runtime.archive.delete(request.path_params["id"])
 
 
 @_route("POST", f"{_ONE}/fork", status=201)
-async def forked(api: ApiContext, call: ApiCall, body: wire.Fork) -> wire.NewId:
+async def forked(api: ApiContext, request: Request, body: wire.Fork) -> wire.NewId:
     """Copy a session."""
-    runtime = await api.hub.find_runtime(call.path["id"])
-    return wire.NewId(id=await runtime.archive.fork(call.path["id"], body.seq))
+    runtime = await api.hub.find_runtime(request.path_params["id"])
+    return wire.NewId(id=await runtime.archive.fork(request.path_params["id"], body.seq))
 
 
 @_route("GET", f"{_ONE}/history", answer=wire.EventPage)
@@ -145,9 +146,9 @@ async def history(session: Session, query: wire.HistoryQuery) -> Response:
 
 
 @_route("GET", f"{_ONE}/events", media=EVENT_STREAM)
-async def followed(api: ApiContext, call: ApiCall, session: Session, query: wire.EventsQuery) -> Response:
+async def followed(api: ApiContext, request: Request, session: Session, query: wire.EventsQuery) -> Response:
     """Stream the events of a session."""
-    told = call.request.headers.get("last-event-id", "")
+    told = request.headers.get("last-event-id", "")
     if told and not re.fullmatch(r"\d{1,15}", told):
         raise ApiError(422, "Last-Event-ID is not the id of an event of this session")
     reader = api.feed.open(session.id)
@@ -156,22 +157,22 @@ async def followed(api: ApiContext, call: ApiCall, session: Session, query: wire
 
 
 @_route("GET", "/v1/activity", media=EVENT_STREAM)
-async def activity(api: ApiContext, call: ApiCall, query: wire.ActivityQuery) -> Response:
+async def activity(api: ApiContext, request: Request, query: wire.ActivityQuery) -> Response:
     """Stream the events of all sessions."""
-    told = call.request.headers.get("last-event-id", "")
+    told = request.headers.get("last-event-id", "")
     reader = api.feed.open()
     past = api.feed.recent(query.limit, told)
     return EventStream(blocks(api.feed, reader, past, api.options.heartbeat_s), reader)
 
 
 @_route("POST", f"{_ONE}/messages", status=202)
-async def said(api: ApiContext, call: ApiCall, session: Session, body: wire.NewMessage) -> wire.Receipt:
+async def said(api: ApiContext, request: Request, session: Session, body: wire.NewMessage) -> wire.Receipt:
     """Give a session a task."""
     uploads = api.take(body.attach)
     text, images = with_uploads(body.text, uploads)
     if not text.strip() and not images:
         raise ApiError(422, "the message is empty")
-    key = call.request.headers.get("idempotency-key", "")
+    key = request.headers.get("idempotency-key", "")
     before = last_seq(session)
     if not key or api.is_first(f"{session.id} {key[:200]}"):
         (session.steer if body.steer else session.submit)(text, typed=body.text or "[attached]", images=images)

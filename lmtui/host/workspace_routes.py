@@ -16,8 +16,8 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.messages import Image, sniff
 from lmtui.core.servers import ServerFound
 from lmtui.host import wire
-from lmtui.host.api_context import UPLOAD_BYTES, UPLOAD_S, ApiContext, Uploaded, route
-from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
+from lmtui.host.api_context import UPLOAD_BYTES, UPLOAD_S, ApiContext, Uploaded
+from lmtui.host.endpoints import ApiError, Endpoint, route
 from lmtui.host.session_routes import last_seq, needs_answer
 
 ROUTES: list[Endpoint] = []
@@ -146,16 +146,16 @@ async def model_selected(api: ApiContext, body: wire.SelectModel) -> wire.Receip
 
 
 @_route("POST", "/v1/uploads", status=201, data_bytes=UPLOAD_BYTES, errors=(415,))
-async def uploaded(api: ApiContext, call: ApiCall, query: wire.UploadQuery) -> wire.Upload:
+async def uploaded(api: ApiContext, data: bytes, query: wire.UploadQuery) -> wire.Upload:
     """Keep a picture or a text until a message names it."""
     name = Path(query.name or "upload").name
-    if not call.data or not name.isprintable():
-        raise ApiError(422, "the body is empty" if not call.data else "the name has characters that cannot be shown")
-    if kind := sniff(call.data):
-        content: Image | str = Image(name, kind, call.data)
+    if not data or not name.isprintable():
+        raise ApiError(422, "the body is empty" if not data else "the name has characters that cannot be shown")
+    if kind := sniff(data):
+        content: Image | str = Image(name, kind, data)
     else:
-        kind, content = "text/plain", _text(call.data)
-    info = wire.Upload(id=secrets.token_urlsafe(12), name=name, media_type=kind, size_bytes=len(call.data))
+        kind, content = "text/plain", _text(data)
+    info = wire.Upload(id=secrets.token_urlsafe(12), name=name, media_type=kind, size_bytes=len(data))
     api.put(Uploaded(info, content, time.monotonic() + UPLOAD_S))
     return info
 

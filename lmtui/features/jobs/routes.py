@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from pydantic import Field
 
 from lmtui.core.permissions.rules import Mode
 from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, shown_schedule
 from lmtui.host.api_context import ApiContext
-from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
+from lmtui.host.endpoints import ApiError, Endpoint, route
 from lmtui.host.wire import SESSION_ID, FolderQuery, Wire, filled
+
+ROUTES: list[Endpoint] = []
+_route = partial(route, ROUTES)
 
 
 class JobInfo(Wire):
@@ -48,9 +52,13 @@ class NewJobBody(FolderQuery):
     missed: Missed = Missed.RUN
 
 
-async def jobs(api: ApiContext, call: ApiCall) -> AllJobs:
-    """Return the jobs of a folder, or of all."""
-    folders = [api.folder(call.query.folder)] if call.query.folder else api.hub.folders
+@_route("GET", "/v1/jobs")
+async def jobs(api: ApiContext, query: FolderQuery) -> AllJobs:
+    """List jobs.
+
+    Without a folder they are those of all.
+    """
+    folders = [api.folder(query.folder)] if query.folder else api.hub.folders
     found: list[JobInfo] = []
     for folder in folders:
         runtime = await api.hub.runtime(folder)
@@ -58,34 +66,45 @@ async def jobs(api: ApiContext, call: ApiCall) -> AllJobs:
     return AllJobs(jobs=found)
 
 
-async def job_added(api: ApiContext, call: ApiCall) -> JobInfo:
+@_route("POST", "/v1/jobs", status=201)
+async def job_added(api: ApiContext, body: NewJobBody) -> JobInfo:
     """Add a job."""
-    body: NewJobBody = call.body
     runtime = await api.runtime(body.folder)
     given = body.model_dump(exclude={"folder"})
     given |= {"session": body.session or "", "mode": str(body.mode or ""), "deny": tuple(body.deny)}
     return _job(await runtime.extensions[Jobs].add(NewJob(**given)))
 
 
-async def job_changed(api: ApiContext, call: ApiCall) -> JobInfo:
-    """Run a job now, pause it or resume it."""
-    found, job_id = await _find_job(api, call.path["job_id"])
-    change: dict[str, Any] = {"run": found.run_now, "pause": found.pause, "resume": found.resume}
-    return _job(await change[call.request.url.path.rpartition("/")[2]](job_id))
-
-
-async def job_removed(api: ApiContext, call: ApiCall) -> None:
+@_route("DELETE", "/v1/jobs/{job_id}")
+async def job_removed(api: ApiContext, job_id: str) -> None:
     """Remove a job."""
-    found, job_id = await _find_job(api, call.path["job_id"])
-    _ = await found.remove(job_id)
+    _ = await (await _jobs_with(api, job_id)).remove(job_id)
 
 
-async def _find_job(api: ApiContext, job_id: str) -> tuple[Jobs, str]:
+@_route("POST", "/v1/jobs/{job_id}/run")
+async def job_run(api: ApiContext, job_id: str) -> JobInfo:
+    """Run a job."""
+    return _job(await (await _jobs_with(api, job_id)).run_now(job_id))
+
+
+@_route("POST", "/v1/jobs/{job_id}/pause")
+async def job_paused(api: ApiContext, job_id: str) -> JobInfo:
+    """Pause a job."""
+    return _job(await (await _jobs_with(api, job_id)).pause(job_id))
+
+
+@_route("POST", "/v1/jobs/{job_id}/resume")
+async def job_resumed(api: ApiContext, job_id: str) -> JobInfo:
+    """Resume a job."""
+    return _job(await (await _jobs_with(api, job_id)).resume(job_id))
+
+
+async def _jobs_with(api: ApiContext, job_id: str) -> Jobs:
     """Return where a job is, by its whole id."""
     for folder in api.hub.folders:
         known = (await api.hub.runtime(folder)).extensions[Jobs]
         if any(each.id == job_id for each in (await known.read()).records):
-            return known, job_id
+            return known
     raise ApiError(404, "no such job", "`GET /v1/jobs` lists them.")
 
 
@@ -93,14 +112,3 @@ def _job(job: JobRecord) -> JobInfo:
     history = job.history
     ran = {"runs": history.runs, "last_outcome": history.last_outcome, "last_session": history.last_session}
     return filled(JobInfo, job, schedule=shown_schedule(job), **ran)
-
-
-ROUTES = (
-    Endpoint("GET", "/v1/jobs", "List jobs", jobs, FolderQuery, answer=AllJobs),
-    Endpoint("POST", "/v1/jobs", "Add a job", job_added, body=NewJobBody, answer=JobInfo, status=201),
-    Endpoint("DELETE", "/v1/jobs/{job_id}", "Remove a job", job_removed, status=204),
-    *(
-        Endpoint("POST", f"/v1/jobs/{{job_id}}/{verb}", f"{verb.capitalize()} a job", job_changed, answer=JobInfo)
-        for verb in ("run", "pause", "resume")
-    ),
-)

@@ -6,8 +6,10 @@ from typing import Any, Literal
 
 from lmtui.features.usage.values import UsageReports, usage_json, usage_range
 from lmtui.host.api_context import ApiContext
-from lmtui.host.endpoints import ApiCall, Endpoint
+from lmtui.host.endpoints import Endpoint, route
 from lmtui.host.wire import Wire
+
+ROUTES: list[Endpoint] = []
 
 
 class UsageQuery(Wire):
@@ -30,14 +32,15 @@ class UsageTotals(Wire):
     problems: list[str]
 
 
-async def usage(api: ApiContext, call: ApiCall) -> UsageTotals:
-    """Return the totals over sessions; folders that clients may not use are counted and not named."""
+@route(ROUTES, "GET", "/v1/usage")
+async def usage(api: ApiContext, query: UsageQuery) -> UsageTotals:
+    """Totals over sessions.
+
+    Folders that clients may not use are counted and not named.
+    """
     runtime = await api.runtime()
-    found = usage_json(await runtime.extensions[UsageReports].report(usage_range(call.query.range)))
+    found = usage_json(await runtime.extensions[UsageReports].report(usage_range(query.range)))
     folders = {str(each) for each in api.hub.folders}
     for table in ("folders", "sessions"):
         found[table] = [row for row in found[table] if row["folder"] in folders]
     return UsageTotals.model_validate(found)
-
-
-ROUTES = (Endpoint("GET", "/v1/usage", "Totals over sessions", usage, UsageQuery, answer=UsageTotals),)
