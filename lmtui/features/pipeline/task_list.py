@@ -61,10 +61,8 @@ def read_task_list(text: str) -> list[TaskSpec] | None:
     Raises:
         UsageError: a task waits for one that is not in the list, or a budget cannot be read; the message names the line.
     """
-    lines = text.split("\n")
     for opens, share in ((_TASK_HEADING, 0.5), (_BOX, 0.0), (_NUMBERED, 0.5)):
-        reader = _ListReader(opens, lines)
-        items, outside = reader.items, reader.outside
+        items, outside = _items(opens, text)
         with_fields = sum(bool(each.fields) for each in items)
         inside = sum(1 + len(each.lines) for each in items)
         if items and (with_fields >= max(1, share * len(items)) or (not share and inside >= outside)):
@@ -124,13 +122,20 @@ _MARKS = re.compile(r"(?:[-+>]|\*(?=\s)|#{1,6}|\d{1,4}[.)]|\[[ xX]\])\s++|[>|]\s
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the lines, stripped, that say something, each with whether it is in a fenced block."""
+    for line, is_code in _raw_lines(text):
+        if line.strip() and not FENCE.match(line.strip()):
+            yield line.strip(), is_code
+
+
+def _raw_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield all lines, each with whether it is in a fenced block or at its edge."""
     fence = ""
     for raw in text.split("\n"):
-        line = raw.strip()
-        if found := FENCE.match(line):
+        if found := FENCE.match(line := raw.strip()):
+            yield raw, True
             fence = "" if fence and line.startswith(fence) else fence or found[1]
-        elif line:
-            yield line, bool(fence)
+        else:
+            yield raw, bool(fence)
 
 
 @dataclass(slots=True)
@@ -145,9 +150,10 @@ class _Item:
     indent: int
     level: int
     title: str
-    number: int = 0
-    is_done: bool = False
-    phase: str = ""
+    number: int
+    is_done: bool
+    phase: str
+    body: list[tuple[int, str, bool]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     fields: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
@@ -156,80 +162,59 @@ class _Item:
         return [value for _, value in self.fields.get(name, ())]
 
 
-class _ListReader:
-    """Reads the items of a task list, which a pattern opens; `outside` of them so many lines say something."""
-
-    def __init__(self, opens: re.Pattern[str], lines: Sequence[str]) -> None:
-        self._opens = opens
-        self.items: list[_Item] = []
-        self.outside = 0
-        self._item: _Item | None = None
-        self._phase, self._phase_level = "", 0
-        self._fence = ""
-        self._pending = ""  # the field whose values are on the lines below it
-        for number, raw in enumerate(lines, 1):
-            self._take(number, raw)
-
-    def _take(self, number: int, raw: str) -> None:
-        line, item = raw.strip(), self._item
-        fence = FENCE.match(line)
-        if self._fence or fence:
-            is_end = bool(self._fence) and line.startswith(self._fence)
-            self._fence = "" if is_end else self._fence or (fence[1] if fence else "")
-            if item and self._pending == "c":
-                self._add(number, self._pending, "" if fence else line)
-                self._pending = "" if is_end else self._pending
-            elif item:
-                item.lines.append(raw.rstrip())
-            return
+def _items(opens: re.Pattern[str], text: str) -> tuple[list[_Item], int]:
+    """Return the items of a task list, which a pattern opens, and how many lines say something outside of them."""
+    items: list[_Item] = []
+    item: _Item | None = None
+    outside, phase, phase_level = 0, "", 0
+    for number, (raw, is_code) in enumerate(_raw_lines(text), 1):
+        line = "" if is_code else raw.strip()
         indent = len(raw) - len(raw.lstrip()) + 3 * (len(raw) - len(raw.lstrip("\t")))
-        opened, heading = self._opens.fullmatch(line), _HEADING.fullmatch(line)
+        opened, heading = opens.fullmatch(line), _HEADING.fullmatch(line)
         if opened and (item is None or indent <= item.indent):
-            self._open(number, indent, opened)
+            title = _emphasis_off(opened["title"] or "")
+            own = _NUMBER.match(title)
+            title = _emphasis_off(title[own.end() :] if own else title).removesuffix(":").strip()
+            is_done = opened.groupdict().get("mark", " ") != " "
+            level = len(heading[1]) if heading else 0
+            item = _Item(number, indent, level, fit_text(title), int(own[1]) if own else 0, is_done, phase)
+            items += [item] if title and not _MARKED.match(title) else []
         elif heading and not (item and 0 < item.level < len(heading[1])):
-            self._take_heading(len(heading[1]), heading[2].strip())
-        elif item is None:
-            self.outside += bool(line)
-        elif line or not self._pending or item.fields[self._pending]:
-            self._take_text(number, raw, item)
-
-    def _open(self, number: int, indent: int, opened: re.Match[str]) -> None:
-        given = opened.groupdict()
-        title = _emphasis_off(given["title"] or "")
-        own = _NUMBER.match(title)
-        title = _emphasis_off(title[own.end() :] if own else title).removesuffix(":").strip()
-        is_question = bool(_MARKED.match(title))
-        self._pending = ""
-        heading = _HEADING.match(opened[0])
-        self._item = _Item(number, indent, len(heading[1]) if heading else 0, fit_text(title), int(own[1]) if own else 0)
-        self._item.is_done, self._item.phase = given.get("mark", " ") != " ", self._phase
-        if title and not is_question:
-            self.items.append(self._item)
-
-    def _take_heading(self, level: int, text: str) -> None:
-        self._item, self._pending = None, ""
-        if found := _PHASE.fullmatch(_emphasis_off(text)):
-            self._phase, self._phase_level = fit_text(found[1].strip()), level
-        elif level <= self._phase_level:
-            self._phase, self._phase_level = "", 0
-
-    def _take_text(self, number: int, raw: str, item: _Item) -> None:
-        line = raw.strip()
-        if found := _FIELD.fullmatch(line):
-            name = found["name"].lower()[0].replace("d", "a")
-            value = found["value"].strip()
-            self._pending = "" if value else name
-            self._add(number, name, value)
-        elif self._pending and (bullet := _BULLET.fullmatch(line)) and not _BOX.fullmatch(line):
-            self._add(number, self._pending, bullet[1])
+            item, level = None, len(heading[1])
+            if found := _PHASE.fullmatch(_emphasis_off(heading[2])):
+                phase, phase_level = fit_text(found[1].strip()), level
+            elif level <= phase_level:
+                phase, phase_level = "", 0
+        elif item is not None:
+            item.body.append((number, raw, is_code))
         else:
-            self._pending = ""
-            item.lines.append(raw.rstrip())
+            outside += bool(line)
+    for each in items:
+        _read_body(each)
+    return items, outside
 
-    def _add(self, number: int, name: str, value: str) -> None:
-        assert self._item is not None
-        values = self._item.fields.setdefault(name, [])
-        values += [(number, value)] if value else []
+
+def _read_body(item: _Item) -> None:
+    """Tell the fields of an item from its text."""
+    pending, was_code = "", False  # the field whose values are on the lines below it
+    for number, raw, is_code in item.body:
+        line, values = raw.strip(), item.fields.get(pending, [])
+        if was_code and not is_code and pending == "c":
+            pending = ""
+        was_code = is_code
+        if is_code and pending == "c":
+            values += [(number, line)] if line and not FENCE.match(line) else []
+        elif is_code:
+            item.lines.append(raw.rstrip())
+        elif found := _FIELD.fullmatch(line):
+            name, value = found["name"].lower()[0].replace("d", "a"), found["value"].strip()
+            pending = "" if value else name
+            item.fields.setdefault(name, []).extend([(number, value)] if value else [])
+        elif pending and (bullet := _BULLET.fullmatch(line)) and not _BOX.fullmatch(line):
+            values += [(number, bullet[1])] if bullet[1] else []
+        elif line or not pending or values:
+            pending = ""
+            item.lines.append(raw.rstrip())
 
 
 def _emphasis_off(text: str) -> str:
