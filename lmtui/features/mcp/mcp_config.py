@@ -207,12 +207,8 @@ _WORD = re.compile(r"[A-Za-z0-9]{16,}")
 _FEWEST_OF_EACH = 3
 
 
-def secrets_of(entry: ServerEntry, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values that an entry holds or takes from the environment and that look like secrets."""
-    return tuple(dict.fromkeys(value for value in _secrets(entry, environ) if value))
-
-
-def _secrets(entry: ServerEntry, environ: Mapping[str, str]) -> Iterator[str]:
+def secrets_of(entry: ServerEntry, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values that an entry holds or takes from the environment and that look like secrets."""
     options = [(name, word) for name, word in pairwise(entry.command) if name.startswith("-")]
     options += [(word.partition("=")[0], word.partition("=")[2]) for word in entry.command]
     for name, text in (*entry.env, *entry.headers, *entry.oauth, *options, ("", entry.url)):
@@ -256,10 +252,9 @@ def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, objec
         ConfigError: the file cannot be read.
     """
     try:
-        root = workspace if workspace is not None else path.resolve().parent
-        data = read_plain(
-            root, (path if workspace is not None else path.resolve()).relative_to(root).as_posix(), _MAX_BYTES + 1
-        )
+        file = path if workspace is not None else path.resolve()
+        root = workspace if workspace is not None else file.parent
+        data = read_plain(root, file.relative_to(root).as_posix(), _MAX_BYTES + 1)
         if data is None:
             return ()
         if len(data) > _MAX_BYTES:

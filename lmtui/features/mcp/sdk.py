@@ -56,12 +56,6 @@ def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
     return ToolResult(text, summary, ok=not found.is_error, images=tuple(images))
 
 
-def as_prompt(name: str, found: types.GetPromptResult) -> ToolResult:
-    """Return what a prompt says; where the model speaks in it too, who says what is before it."""
-    is_talk = any(each.role == "assistant" for each in found.messages)
-    return _joined(name, [(f"[{each.role}] " if is_talk else "", each.content) for each in found.messages])
-
-
 def _joined(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents]]) -> ToolResult:
     texts, images = _parts(name, parts[:_MOST_BLOCKS])
     if len(parts) > _MOST_BLOCKS:
@@ -232,7 +226,10 @@ class SdkConnection:
         return _told_prompts(name, prompts), _told_resources(name, resources), can.resources is not None
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
-        return as_prompt(name, await _asked(self._client.get_prompt(name, dict(arguments))))
+        """Return what a prompt says; where the model speaks in it too, who says what is before it."""
+        found = (await _asked(self._client.get_prompt(name, dict(arguments)))).messages
+        is_talk = any(each.role == "assistant" for each in found)
+        return _joined(name, [(f"[{each.role}] " if is_talk else "", each.content) for each in found])
 
     async def read_resource(self, uri: str) -> ToolResult:
         found = await _asked(self._client.read_resource(uri))

@@ -11,7 +11,7 @@ import re
 import shlex
 import time
 import webbrowser
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -35,7 +35,6 @@ _NO_NETWORK = (
     "network is unreachable", "network request", "failed to fetch", "client error (connect)", "no route to host",
     "network was disabled",
 )  # fmt: skip
-_GIVE = "run `lmtui mcp set {name} --network on` (or name the hosts that it needs)"
 
 
 def on_host_hint(entry: ServerEntry) -> str:
@@ -54,7 +53,7 @@ def advice(entry: ServerEntry, said: str, place: str = "") -> str:
     if entry.kind != "stdio" or entry.on_host or "not isolated" in place:
         return ""
     program = PurePath(entry.command[0]).name if entry.command else ""
-    low, give = said.lower(), _GIVE.format(name=shlex.quote(entry.name))
+    low = said.lower()
     if "but the sandbox does not see" in low:
         return f"Move it to another folder. {on_host_hint(entry)}"
     is_missing = re.search(rf"the program (\S*/)?{re.escape(program.lower())} is not there", low)
@@ -69,6 +68,7 @@ def advice(entry: ServerEntry, said: str, place: str = "") -> str:
         return ""
     has = f"It reaches only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
     why = f", and {program} fetches packages when it starts" if fetches else ""
+    give = f"run `lmtui mcp set {shlex.quote(entry.name)} --network on` (or name the hosts that it needs)"
     return f"{has}{why}: {give}{', or install the package' if fetches else ''}."
 
 
@@ -92,9 +92,7 @@ class ServerEnvironment:
     browse: Callable[[str], Awaitable[object]] = _browse
 
 
-async def address_of(
-    entry: ServerEntry, memory: Memory, around: ServerEnvironment, parts: contextlib.AsyncExitStack
-) -> ServerAddress:
+async def address_of(memory: Memory, around: ServerEnvironment, parts: contextlib.AsyncExitStack) -> ServerAddress:
     """Return where a server is; a program is started, and ends with `parts`.
 
     Raises:
@@ -102,6 +100,7 @@ async def address_of(
         McpError: no sandbox for it.
         SandboxError: it does not start.
     """
+    entry = memory.entry
     where = f"{entry.source}: server {entry.name!r}"
 
     def filled(text: str) -> str:
@@ -133,17 +132,6 @@ async def address_of(
     parts.push_async_callback(process.close)
     is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")
     return ServerAddress(Path(path_inside(around.workspace)) if is_inside else around.workspace, process)
-
-
-@contextlib.asynccontextmanager
-async def guarded(entry: ServerEntry, around: ServerEnvironment) -> AsyncIterator[list[str]]:
-    """Guard the workspace while a program of ours may write in it; a server elsewhere cannot."""
-    launcher = await around.launcher() if entry.kind == "stdio" and entry.can_write else None
-    if launcher is None:
-        yield []
-        return
-    async with launcher.guarded() as notes:
-        yield notes
 
 
 def _below(folder: str, workspace: Path) -> str:
@@ -239,14 +227,8 @@ class RunningServer:
     def begin(self) -> None:
         """Start it, unless it runs."""
         if self._task is None or self._task.done():
-            self._renew()
+            self._run()
             self.set_state(ServerState.STARTING)
-            self._run(self._live())
-
-    def _renew(self) -> None:
-        self._is_gone, self._reports = False, set()
-        self._settled.clear()
-        self._wake.clear()
 
     async def settle(self) -> None:
         """Wait until it is ready or is not going to be."""
@@ -264,7 +246,7 @@ class RunningServer:
         connection = await self._connected()
         try:
             with self._questions.during(ask) as asked:
-                async with guarded(self.entry, self._around) as notes, asyncio.timeout(self.entry.timeout_s):
+                async with await self._guarded() as notes, asyncio.timeout(self.entry.timeout_s):
                     result = await work(connection)
             return replace(result, text="\n".join((result.text, *asked, *notes))) if asked or notes else result
         except TimeoutError as error:
@@ -273,6 +255,12 @@ class RunningServer:
             self._note_gone()
             why = f"{self.entry.name} went away during the call ({error}); it may have been done all the same"
             raise McpError(why, "Look whether it was; the next call starts the server again.") from error
+
+    async def _guarded(self) -> contextlib.AbstractAsyncContextManager[list[str]]:
+        """Guard the workspace while a program of ours may write in it; a server elsewhere cannot."""
+        may_write = self.entry.kind == "stdio" and self.entry.can_write
+        launcher = await self._around.launcher() if may_write else None
+        return launcher.guarded() if launcher is not None else contextlib.nullcontext([])
 
     def forget_tools(self) -> None:
         """Know no tools of it any more: what it offers next is taken as met for the first time."""
@@ -286,8 +274,7 @@ class RunningServer:
         elif self.state is ServerState.LOGIN and self._task is not None and not self._task.done():
             self._may_log_in.set()  # a call waits for it
         elif self.state is ServerState.LOGIN:
-            self._renew()
-            self._run(self._log_in())
+            self._run(logs_in=True)
 
     async def close(self) -> None:
         """End it with everything that it started."""
@@ -298,8 +285,11 @@ class RunningServer:
         self._failures, self._not_before_s = 0, 0.0
         self.set_state(ServerState.ENDED)
 
-    def _run(self, life: Coroutine[object, object, None]) -> None:
-        self._task = asyncio.create_task(life, name=f"mcp {self.entry.name}")
+    def _run(self, *, logs_in: bool = False) -> None:
+        self._is_gone, self._reports = False, set()
+        self._settled.clear()
+        self._wake.clear()
+        self._task = asyncio.create_task(self._live(logs_in=logs_in), name=f"mcp {self.entry.name}")
         self._task.add_done_callback(self._note_end)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
@@ -325,9 +315,13 @@ class RunningServer:
             raise McpError(f"{self.entry.name} does not run: {self.problem or self.state}", self.hint)
         return self._connection
 
-    async def _live(self) -> None:
+    async def _live(self, *, logs_in: bool) -> None:
         began = time.monotonic()
         try:
+            if logs_in:
+                sdk = await asyncio.to_thread(importlib.import_module, _SDK)
+                address = await address_of(self.memory, self._around, contextlib.AsyncExitStack())
+                await sdk.log_in(address, self._around.browse)
             async with asyncio.timeout(self.entry.start_timeout_s) as limit, contextlib.AsyncExitStack() as parts:
                 self._start_limit, self._login_url = limit, ""
                 connection = await self._open(parts)
@@ -358,7 +352,7 @@ class RunningServer:
 
     async def _open(self, parts: contextlib.AsyncExitStack) -> SdkConnection:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
-        address = await address_of(self.entry, self.memory, self._around, parts)
+        address = await address_of(self.memory, self._around, parts)
         self.place = address.process.place if address.process is not None else ""
         hooks = ConnectionHooks(self._note_gone, self._note, self._questions.ask, self._visit, self.memory.log.redactor)
         connection: SdkConnection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
@@ -411,18 +405,6 @@ class RunningServer:
         await self._may_log_in.wait()
         self.set_state(ServerState.READY)
         await self._around.browse(url)
-
-    async def _log_in(self) -> None:
-        """Log in, then start."""
-        try:
-            sdk = await asyncio.to_thread(importlib.import_module, _SDK)
-            async with contextlib.AsyncExitStack() as parts:
-                await sdk.log_in(await address_of(self.entry, self.memory, self._around, parts), self._around.browse)
-        except (McpError, ConfigError) as error:
-            self._fail(str(error), hint=error.hint)
-            self._settled.set()
-            return
-        await self._live()
 
     def _need_login(self) -> None:
         self.problem, self.hint = self._login_url, f"Open it from /mcp, or with: lmtui mcp login {self.entry.name}"

@@ -53,11 +53,6 @@ class McpRoom:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    def start(self) -> None:
-        """Read the files and start what may start, behind the caller's back; once."""
-        if self._loading is None:
-            self._loading = asyncio.create_task(self._load(), name="mcp servers")
-
     async def settle(self, limit_s: float) -> None:
         await self.loaded()
         waits = [asyncio.ensure_future(server.settle()) for server in self._servers.values()]
@@ -67,9 +62,9 @@ class McpRoom:
                 each.cancel()
 
     async def loaded(self) -> None:
-        """Wait until the files are read."""
-        self.start()
-        assert self._loading is not None
+        """Wait until the files are read and what may start does; this begins with the first who waits."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load(), name="mcp servers")
         await asyncio.shield(self._loading)
 
     def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:

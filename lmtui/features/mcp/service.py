@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
@@ -42,36 +42,15 @@ _TOLD = {
 }
 
 
-class ServerNotes:
-    """Says once of each server why a session has to do without it.
+def note_troubles(servers: McpServers, session: EngineSession) -> None:
+    """Say once of each server why a session has to do without it, from the first turn on: before that nobody reads it."""
+    told: dict[str, ServerState] = {}
 
-    Args:
-        servers: the servers of the workspace.
-        session: where it is said.
-    """
-
-    def __init__(self, servers: McpServers, session: EngineSession) -> None:
-        self._servers = servers
-        self._session = session
-        self._told: dict[str, ServerState] = {}
-
-    def follow(self) -> None:
-        """Say it from the first turn on: before that nobody reads what is said."""
-        leave: list[Callable[[], None]] = []
-
-        def begin(envelope: Envelope) -> None:
-            if isinstance(envelope.event, TurnStarted):
-                leave.pop()()
-                self._session.when_closed.append(self._servers.listen(self._look))
-                _ = asyncio.get_running_loop().call_soon(self._look)
-
-        leave.append(self._session.subscribe(begin))
-
-    def _look(self) -> None:
-        for server in self._servers.servers():
-            if self._told.get(server.name) is server.state or self._session.is_closed:
+    def look() -> None:
+        for server in servers.servers():
+            if told.get(server.name) is server.state or session.is_closed:
                 continue
-            self._told[server.name] = server.state
+            told[server.name] = server.state
             if words := _TOLD.get(server.state):
                 text = words.format(
                     name=sanitize_line(server.name),
@@ -79,7 +58,15 @@ class ServerNotes:
                     hint=sanitize_line(server.hint),
                     changes=changes_text(server.changes),
                 )
-                self._session.emit(Notice(level=Level.WARNING, text=text.strip()))
+                session.emit(Notice(level=Level.WARNING, text=text.strip()))
+
+    def begin(envelope: Envelope) -> None:
+        if isinstance(envelope.event, TurnStarted):
+            leave()
+            session.when_closed.append(servers.listen(look))
+            _ = asyncio.get_running_loop().call_soon(look)
+
+    leave = session.subscribe(begin)
 
 
 def _room_of(workspace: Workspace) -> McpRoom:
@@ -125,7 +112,7 @@ class McpService(WorkspaceFeature):
         """Say why a session has no server, where nobody is there to see it."""
         del is_ours
         if not self.host.is_attended:
-            ServerNotes(self._room, session).follow()
+            note_troubles(self._room, session)
 
     def secrets(self) -> Sequence[str]:
         """Return the values in entries of servers that look like secrets, as far as the files are read."""
@@ -157,10 +144,7 @@ class McpService(WorkspaceFeature):
         for server in servers:
             state = FAILURE if server.state in BROKEN else _MARKS.get(server.state, WARNING)
             hint = TRUST_HINT if server.state is ServerState.WAITING else server.hint if state == FAILURE else ""
-            rows.append(
-                CheckRow("mcp", state, f"{sanitize_line(server.name)}: {state_words(server, is_waited_for=True)}", hint)
-            )
-            rows += _warnings(server.name, server.warnings)
+            rows += _rows(server.name, state, state_words(server, is_waited_for=True), hint, server.warnings)
         return rows
 
 
@@ -171,15 +155,16 @@ def _named_rows(workspace: Path) -> list[CheckRow]:
     for memory in (Memory(workspace, entry) for entry in files.entries):
         entry = memory.entry
         rests = resting_state(entry, memory.known)
-        text = f"{sanitize_line(entry.name)}: {rests or 'configured'}, not started (--offline): {entry.words}"
-        is_waiting = rests is ServerState.WAITING
-        rows.append(CheckRow("mcp", WARNING if is_waiting else NONE, text, TRUST_HINT if is_waiting else ""))
-        rows += _warnings(entry.name, entry.warnings)
+        state, hint = (WARNING, TRUST_HINT) if rests is ServerState.WAITING else (NONE, "")
+        text = f"{rests or 'configured'}, not started (--offline): {entry.words}"
+        rows += _rows(entry.name, state, text, hint, entry.warnings)
     return rows
 
 
-def _warnings(name: str, warnings: Sequence[str]) -> list[CheckRow]:
-    return [CheckRow("mcp", WARNING, f"{sanitize_line(name)}: {sanitize_line(each)}", _ENTRY) for each in warnings]
+def _rows(name: str, state: str, text: str, hint: str, warnings: Sequence[str]) -> list[CheckRow]:
+    """Return the row of a server, and one of each warning."""
+    found = [(state, text, hint), *((WARNING, sanitize_line(each), _ENTRY) for each in warnings)]
+    return [CheckRow("mcp", level, f"{sanitize_line(name)}: {words}", way_out) for level, words, way_out in found]
 
 
 @contextlib.asynccontextmanager

@@ -76,7 +76,9 @@ def _change(workspace: Path, arguments: argparse.Namespace) -> int:
         raise UsageError("no server is named", f"Write: lmtui mcp {arguments.action} NAME")
     if arguments.action == "get":
         file, entry = entry_of(name, workspace)
-        reach = {key: {"value": value, "from": source} for key, (value, source) in _reach_of(name, workspace).items()}
+        found = next((Memory(workspace, each).entry for each in read_servers(workspace).entries if each.name == name), None)
+        pairs = found.reach.items() if found is not None else ()
+        reach = {key: {"value": value, "from": source} for key, (value, source) in pairs}
         print(json.dumps({"file": str(file), "name": name, "entry": entry, **reach}, indent=2, ensure_ascii=False))
     elif arguments.action == "set":
         _choose(workspace, arguments)
@@ -85,12 +87,6 @@ def _change(workspace: Path, arguments: argparse.Namespace) -> int:
     else:
         print(f"{sanitize_line(name)} is in {add_server(name, _entry(arguments))}; `lmtui mcp list` tries it.")
     return 0
-
-
-def _reach_of(name: str, workspace: Path) -> dict[str, tuple[str, str]]:
-    """Return where a server runs and what it reaches, each with who says so."""
-    written = next((entry for entry in read_servers(workspace).entries if entry.name == name), None)
-    return Memory(workspace, written).entry.reach if written is not None else {}
 
 
 def _entry(arguments: argparse.Namespace) -> dict[str, object]:

@@ -65,11 +65,11 @@ def served_tools(root: str, wanted: str) -> tuple[ToolSpec, ...]:
     reading = [spec.name for spec in child_tools(root, ChildKind.EXPLORE, can_send=False).specs() if spec.name != _NO_CHILD]
     names = [name for each in wanted.split(",") if (name := each.strip())]
     chosen = {"read": reading, "all": [*every]}.get(wanted.strip(), names)
+    hint = f"Use read, all, or some of: {', '.join(every)}."
     if unknown := [name for name in chosen if name not in every]:
-        hint = f"Use read, all, or some of: {', '.join(every)}."
         raise UsageError(f"tool {unknown[0][:40]!r} is unknown or cannot be served", hint)
     if not chosen:
-        raise UsageError("no tools are named", f"Use read, all, or some of: {', '.join(every)}.")
+        raise UsageError("no tools are named", hint)
     return tuple(spec for name, spec in every.items() if name in chosen)
 
 
