@@ -56,7 +56,7 @@ class PaperServed:
 async def called(tools: list[Any], answer: bytes) -> tuple[list[str], str]:
     """Return the names of the tools, and what a call says."""
     address = ServerAddress(Path(), PaperServed(tools, answer))
-    hooks = ConnectionHooks(lambda: None, lambda _: None, ask_nobody, lambda _: asyncio.sleep(0), Redactor(()))
+    hooks = ConnectionHooks(lambda _: None, ask_nobody, lambda _: asyncio.sleep(0), Redactor(()))
     entry = ServerEntry("paper", "here", is_own=True)
     async with connect(entry, address, hooks) as server, asyncio.timeout(PATIENCE_S):
         names = [tool.name for tool in await server.list_tools()]

@@ -266,18 +266,13 @@ def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, objec
         raise ConfigError(f"{path} cannot be read: {error}", "Fix the JSON or remove the file.") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} has no object at its top", 'Write {"mcpServers": {…}}.')
-    return tuple(_pairs(found, path))
-
-
-def _pairs(found: dict[str, Any], path: Path) -> Iterator[tuple[str, object]]:
     servers, listed = found.get("mcpServers", {}), found.get("mcp_servers", [])
     if not isinstance(servers, dict) or not isinstance(listed, list):
         raise ConfigError(f"{path}: mcpServers is not an object, or mcp_servers no list", 'Write {"mcpServers": {…}}.')
     if warning := file_warning(found):
         raise ConfigError(f"{path} names no servers: {warning}", 'Write {"mcpServers": {…}}.')
-    yield from servers.items()
-    for value in listed:
-        yield (str(value.get("name", "")) if isinstance(value, dict) else ""), value
+    named = [(str(value.get("name", "")) if isinstance(value, dict) else "", value) for value in listed]
+    return [*servers.items(), *named]
 
 
 def checked_entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntry:
@@ -368,8 +363,7 @@ def add_server(name: str, value: Mapping[str, object]) -> Path:
     if name in dict(raw_entries(file, None)):
         raise UsageError(f"there is a server {name!r} in {file}", f"Remove it first: lmtui mcp remove {name}")
     checked_entry(name, dict(value), str(file), is_own=True)
-    _write(file, {**found, _KEY: {**found.get(_KEY, {}), name: dict(value)}})
-    return file
+    return _write(file, {**found, _KEY: {**found.get(_KEY, {}), name: dict(value)}})
 
 
 def remove_server(name: str, workspace: Path) -> Path:
@@ -384,8 +378,7 @@ def remove_server(name: str, workspace: Path) -> Path:
     if name not in servers:
         place = entry_of(name, workspace)[0]
         raise UsageError(f"the server {name!r} is in {place}", "Take it out there: lmtui changes no file of a folder.")
-    _write(file, {**found, _KEY: {key: value for key, value in servers.items() if key != name}})
-    return file
+    return _write(file, {**found, _KEY: {key: value for key, value in servers.items() if key != name}})
 
 
 def entry_of(name: str, workspace: Path) -> tuple[Path, object]:
@@ -408,8 +401,9 @@ def _own() -> tuple[Path, dict[str, Any]]:
     return file, json.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
 
 
-def _write(file: Path, found: Mapping[str, object]) -> None:
+def _write(file: Path, found: Mapping[str, object]) -> Path:
     try:
         replace_file(file.resolve(), json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}") from error
+    return file

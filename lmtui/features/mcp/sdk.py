@@ -306,7 +306,7 @@ def _told_prompts(server: str, prompts: Sequence[types.Prompt]) -> Sequence[McpP
         name = told_name(server, prompt.name, taken)
         taken.add(name)
         about = harmless(prompt.description or prompt.title or "", _MAX_WORDS_CHARS)
-        found.append(McpPrompt(name, server, server_key(server), prompt.name, about, arguments))
+        found.append(McpPrompt(name, server, prompt.name, about, arguments))
     return found
 
 
@@ -378,7 +378,7 @@ async def _over_pipes(
                     _log.warning("an MCP server sent a line without end")
                     await to_client.send(_failed_answer(asked, f"it has over {_MAX_LINE_BYTES:,} bytes"))
                     break
-        hooks.on_gone()
+        hooks.on_change("gone")
 
     async def write() -> None:
         nonlocal asked

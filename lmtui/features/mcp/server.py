@@ -252,7 +252,7 @@ class RunningServer:
         except TimeoutError as error:
             raise McpError(f"{self.entry.name} did not answer within {self.entry.timeout_s:g} s") from error
         except LinkBroken as error:
-            self._note_gone()
+            self._note("gone")
             why = f"{self.entry.name} went away during the call ({error}); it may have been done all the same"
             raise McpError(why, "Look whether it was; the next call starts the server again.") from error
 
@@ -354,7 +354,7 @@ class RunningServer:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         address = await address_of(self.memory, self._around, parts)
         self.place = address.process.place if address.process is not None else ""
-        hooks = ConnectionHooks(self._note_gone, self._note, self._questions.ask, self._visit, self.memory.log.redactor)
+        hooks = ConnectionHooks(self._note, self._questions.ask, self._visit, self.memory.log.redactor)
         connection: SdkConnection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
         return connection
 
@@ -411,11 +411,9 @@ class RunningServer:
         self._settled.set()
         self.set_state(ServerState.LOGIN)
 
-    def _note_gone(self) -> None:
-        self._is_gone, self._connection = True, None
-        self._wake.set()
-
     def _note(self, what: str) -> None:
+        if what == "gone":
+            self._is_gone, self._connection = True, None
         self._reports.add(what)
         self._wake.set()
 

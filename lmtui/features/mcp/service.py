@@ -18,10 +18,9 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import ChildKind
 from lmtui.core.tool_servers import ToolServers
 from lmtui.engine.session import EngineSession
-from lmtui.features.mcp import server_trust
 from lmtui.features.mcp.mcp_config import read_servers
 from lmtui.features.mcp.server_pool import McpRoom
-from lmtui.features.mcp.server_trust import Memory, ServersTrust, resting_state
+from lmtui.features.mcp.server_trust import Memory, ServersTrust, folders_with_yes, resting_state
 from lmtui.features.mcp.toolbox import AllPrompts, McpTools
 from lmtui.features.mcp.values import WAIT_S, McpServers, ServerState, changes_text, state_words
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
@@ -52,12 +51,8 @@ def note_troubles(servers: McpServers, session: EngineSession) -> None:
                 continue
             told[server.name] = server.state
             if words := _TOLD.get(server.state):
-                text = words.format(
-                    name=sanitize_line(server.name),
-                    problem=sanitize_line(server.problem),
-                    hint=sanitize_line(server.hint),
-                    changes=changes_text(server.changes),
-                )
+                said = {key: sanitize_line(getattr(server, key)) for key in ("name", "problem", "hint")}
+                text = words.format(**said, changes=changes_text(server.changes))
                 session.emit(Notice(level=Level.WARNING, text=text.strip()))
 
     def begin(envelope: Envelope) -> None:
@@ -128,7 +123,7 @@ class McpService(WorkspaceFeature):
 
     def trusted_folders(self) -> Mapping[str, Sequence[str]]:
         """Return the folders whose servers may start."""
-        return {"MCP servers": server_trust.folders_with_yes()}
+        return {"MCP servers": folders_with_yes()}
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Start each server and see its tools, or tell only what the files name."""

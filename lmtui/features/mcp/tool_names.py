@@ -6,9 +6,9 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from types import UnionType
 from typing import Any
 
@@ -243,11 +243,9 @@ def changes_of(accepted: Sequence[RawTool], offered: Sequence[RawTool]) -> tuple
 
 def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
     """Return tools by name; of several with one name each has a number."""
-    seen: Counter[str] = Counter()
     found: dict[tuple[str, int], RawTool] = {}
     for tool in tools:
-        found[tool.name, seen[tool.name]] = tool
-        seen[tool.name] += 1
+        found[tool.name, next(each for each in count() if (tool.name, each) not in found)] = tool
     return found
 
 

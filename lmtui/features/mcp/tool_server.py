@@ -104,7 +104,6 @@ class ToolServer:
     def __init__(self, host: FeatureHost, specs: Sequence[ToolSpec]) -> None:
         self._host = host
         self._tools = [as_tool(spec) for spec in specs]
-        self._names = {spec.name for spec in specs}
         self._session: asyncio.Task[EngineSession] | None = None
         self._hints: dict[str, str] = {}  # how to allow what was refused because nobody is there, by call
         self._numbers = itertools.count(1)
@@ -127,7 +126,7 @@ class ToolServer:
 
     async def _call(self, context: ServerRequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Run a call to its end, outside of the scope that the SDK cancels again and again: it cleans up in peace."""
-        if params.name not in self._names:
+        if params.name not in {tool.name for tool in self._tools}:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {sanitize_line(params.name)[:80]}")
         arguments = json.dumps(params.arguments or {}, ensure_ascii=False)
         if len(arguments) > _MAX_ARGUMENT_CHARS:

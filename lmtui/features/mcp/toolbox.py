@@ -96,7 +96,7 @@ class AllPrompts:
     async def _filled(self, prompt: McpPrompt, typed: str, words: str) -> FilledPrompt:
         said = await self._room.get_prompt(prompt, typed_arguments(prompt, words))
         pieces = (
-            TextPart(f'{typed}\n\n<prompt from="MCP server {prompt.server_key}">\n'),
+            TextPart(f'{typed}\n\n<prompt from="MCP server {server_key(prompt.server)}">\n'),
             TextPart(_MARK.sub("‹", said.text), is_foreign=True),
             TextPart("\n</prompt>"),
         )
@@ -104,7 +104,7 @@ class AllPrompts:
 
 
 def _as_file(prompt: McpPrompt) -> PromptFile:
-    source = f"MCP server {prompt.server_key}"
+    source = f"MCP server {server_key(prompt.server)}"
     return PromptFile(prompt.name, "", source, prompt.description, argument_hint(prompt), is_own=False)
 
 

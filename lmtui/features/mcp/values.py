@@ -60,13 +60,11 @@ class McpTool:
 class McpPrompt:
     """A prompt of a server: `name` is the slash command, `own_name` the server's word for it; the rest is cleaned and short.
 
-    `server_key` means the server in names.  `arguments` are the server's words for them, each with whether it is
-    required.
+    `arguments` are the server's words for them, each with whether it is required.
     """
 
     name: str
     server: str
-    server_key: str
     own_name: str
     description: str = ""
     arguments: tuple[tuple[str, bool], ...] = ()
@@ -135,15 +133,14 @@ def state_words(server: McpServer, *, is_waited_for: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionHooks:
-    """What a connection tells: `on_gone` is called when the other end has ended, `on_change` when its
-    `tools`, or its `offers` (prompts and resources), are others.
+    """What a connection tells: `on_change` is called with `gone` when the other end has ended, with
+    `tools` when these are others, and with `offers` when its prompts or resources are.
 
     `ask` puts a form before the user; a None of it declines.  `visit` lets the user go to an address,
     to log in, and returns when their browser is on its way.  `redactor` takes the secrets of the entry
     out of what is logged.
     """
 
-    on_gone: Callable[[], None]
     on_change: Callable[[str], None]
     ask: Ask
     visit: Callable[[str], Awaitable[None]]
