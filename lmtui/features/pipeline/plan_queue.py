@@ -67,10 +67,10 @@ class PipelineFile(IndexFile):
         return sorted(found, key=lambda each: each.created, reverse=True)
 
     def add(self, plan: PipelinePlan) -> None:
-        """Add a plan with its tasks, whole or not at all; what is there of it is replaced."""
+        """Add a plan with its tasks, whole or not at all; what is there of it is replaced, and answers about parts go."""
         self.make_folder()
         with self.writing() as database:
-            database.execute("DELETE FROM pipeline WHERE plan = ?", (plan.id,))
+            database.execute("DELETE FROM pipeline WHERE plan = ? OR task = ?", (plan.id, _PART))
             self._write(database, plan.id, [plan, *plan.tasks])
 
     def change(self, plan_id: str, change: Change) -> PipelinePlan:
@@ -100,11 +100,6 @@ class PipelineFile(IndexFile):
         self.make_folder()
         with self.writing() as database:
             self._insert(database, digest, _PART, answer)
-
-    def forget_parts(self) -> None:
-        """Forget what planners answered: the plan is in the queue."""
-        with self.writing() as database:
-            database.execute("DELETE FROM pipeline WHERE task = ?", (_PART,))
 
     def _plan(self, database: sqlite3.Connection, plan_id: str) -> PipelinePlan | None:
         rows = database.execute("SELECT task, data FROM pipeline WHERE plan = ? ORDER BY task", (plan_id,)).fetchall()

@@ -122,19 +122,17 @@ def read_tasks(answer: str, *, may_be_empty: bool = False) -> list[TaskDraft]:
 
 def _values(text: str) -> list[object]:
     """Return the JSON values between other words; one that is not whole is an error, whatever is behind it."""
+    decoder = json.JSONDecoder(strict=False)
     for written in (text, without_commas(text)):
+        values, at = list[object](), 0
         try:
-            return [*_whole_values(written)]
+            while found := _STARTS.search(written, at):
+                value, at = decoder.raw_decode(written, found.start())
+                values.append(value)
         except (ValueError, RecursionError):
             continue
+        return values
     raise ToolError("the JSON in your answer is not complete.", f"Answer with {FORM}")
-
-
-def _whole_values(text: str) -> Iterator[object]:
-    decoder, at = json.JSONDecoder(strict=False), 0
-    while found := _STARTS.search(text, at):
-        value, at = decoder.raw_decode(text, found.start())
-        yield value
 
 
 def _tasks_in(value: object) -> list[Mapping[str, object]]:
@@ -172,12 +170,9 @@ def is_check(text: str) -> bool:
         words = words[1:]
     if not words or "…" in text or "\0" in text or not re.fullmatch(r"[a-z0-9_./~+-][A-Za-z0-9_./~+-]*|\[", words[0]):
         return False
-    is_prose = _PROSE & {word.casefold().strip(".,") for word in words} or not all(map(_is_shell_word, words))
-    return not is_prose and (words[0] not in _NEVER_FAIL or bool(_OPERATORS & {*words}))
-
-
-def _is_shell_word(word: str) -> bool:
-    return word.isascii() or bool(re.search(r"[\s./=-]", word))
+    is_prose = bool(_PROSE & {word.casefold().strip(".,") for word in words})
+    is_foreign = any(not word.isascii() and not re.search(r"[\s./=-]", word) for word in words)
+    return not is_prose and not is_foreign and (words[0] not in _NEVER_FAIL or bool(_OPERATORS & {*words}))
 
 
 def joined(parts: Sequence[Sequence[TaskDraft]]) -> dict[int, TaskSpec]:

@@ -15,7 +15,7 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.features.pipeline.values import ENDED, OVER, PipelinePlan, PipelineState, PipelineTask, Stage, TaskAttempt, TaskSpec
 
 SCHEMA_VERSION, _OLDEST_VERSION = 2, 1  # 2 added `usage`
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
+_TYPES: Mapping[str, type] = {
     "schema_version": int, "plan": dict, "status": str, "reasons": list, "tasks": list, "totals": dict, "efficiency": dict,
     "notes": list,
 }  # fmt: skip
@@ -197,17 +197,26 @@ def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
         found: dict[str, Any] = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the report is not JSON: {error}") from error
-    problem = _problem(found, _TYPES)
-    if not problem and not _OLDEST_VERSION <= found["schema_version"] <= SCHEMA_VERSION:
-        hint = "Run the plan again for a new one." if found["schema_version"] < SCHEMA_VERSION else "Use a newer lmtui."
-        raise UsageError(f"the report has schema version {found['schema_version']}, not {SCHEMA_VERSION}", hint)
-    if not problem and found["schema_version"] > 1:
-        problem = _problem(found, {"usage": dict})
-    tasks = found["tasks"] if not problem else ()
-    problem = problem or next((f"task {n}: {why}" for n, each in enumerate(tasks, 1) if (why := _problem_of_task(each))), "")
-    if problem:
-        raise UsageError(f"the report cannot be read: {problem}")
+    _require(found, _TYPES)
+    version = found["schema_version"]
+    if not _OLDEST_VERSION <= version <= SCHEMA_VERSION:
+        hint = "Run the plan again for a new one." if version < SCHEMA_VERSION else "Use a newer lmtui."
+        raise UsageError(f"the report has schema version {version}, not {SCHEMA_VERSION}", hint)
+    _require(found, {"usage": dict} if version > 1 else {})
+    for number, task in enumerate(found["tasks"], 1):
+        _require(task, _TASK_TYPES, f"task {number}: ")
+        for place, attempt in enumerate(task["attempts"], 1):
+            _require(attempt, _ATTEMPT_TYPES, f"task {number}: attempt {place}: ")
     return found
+
+
+def _require(given: Any, types: Mapping[str, type], where: str = "") -> None:  # Any: JSON
+    """Raise `UsageError` where a part of a report is no object with values of these types."""
+    problem = "" if isinstance(given, dict) else "it is not an object"
+    wrong = (name for name, kind in types.items() if not problem and not isinstance(given.get(name), kind))
+    problem = problem or next((f"{name} is missing or has the wrong type" for name in wrong), "")
+    if problem:
+        raise UsageError(f"the report cannot be read: {where}{problem}")
 
 
 def migrated(report: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
@@ -225,16 +234,3 @@ _NO_ATTEMPT = asdict(TaskAttempt(0))
 def report_json(report: Mapping[str, Any]) -> str:  # Any: JSON
     """Return a report as its file has it."""
     return json.dumps(report, indent=1, ensure_ascii=False) + "\n"
-
-
-def _problem_of_task(given: Any) -> str:  # Any: JSON
-    attempts = given["attempts"] if not (problem := _problem(given, _TASK_TYPES)) else ()
-    found = (f"attempt {n}: {why}" for n, each in enumerate(attempts, 1) if (why := _problem(each, _ATTEMPT_TYPES)))
-    return problem or next(found, "")
-
-
-def _problem(given: Any, types: Mapping[str, type | tuple[type, ...]]) -> str:  # Any: JSON
-    if not isinstance(given, dict):
-        return "it is not an object"
-    wrong = next((name for name, kind in types.items() if not isinstance(given.get(name), kind)), None)
-    return "" if wrong is None else f"{wrong} is missing or has the wrong type"

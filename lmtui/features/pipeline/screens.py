@@ -239,10 +239,7 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
     def reveal(self) -> None:
         """Bring the card into view."""
         start, top, height = CARD_ROWS * self.source.index, self.scroll_offset.y, self.size.height
-        if start < top:
-            self.jump(start)
-        elif start + CARD_ROWS > top + height:
-            self.jump(min(start, start + CARD_ROWS - height))
+        self.jump(min(start, max(top, start + CARD_ROWS - height)))
 
     def on_click(self, event: events.Click) -> None:
         source, line = self.source, event.y + self.scroll_offset.y
@@ -307,12 +304,11 @@ class PipelineScreen(BesideChat):
     SCOPE: ClassVar[str] = SCOPE
     DEFAULT_CSS = """
     PipelineScreen #pipeline-head { height: auto; width: 1fr; background: $background; }
-    PipelineScreen #pipeline-panes { height: 1fr; padding: 0 1; }
-    PipelineScreen #pipeline-note { height: auto; padding: 0 2; background: $background; }
+    PipelineScreen #pipeline-panes { height: 1fr; }
+    PipelineScreen #changes-note { background: $background; }
     PipelineScreen #pipeline-about { height: 36%; }
-    PipelineScreen #pipeline-detail { padding: 1 1 0 1; background: $surface; border-left: outer $accent; }
+    PipelineScreen #pipeline-detail { background: $surface; border-left: outer $accent; }
     PipelineScreen Verbs { padding: 0 2; background: $surface; border-left: outer $accent; }
-    PipelineScreen.-short #pipeline-detail { padding: 0 1; }
     PipelineScreen #pipeline-about.-empty { display: none; }
     PipelineScreen.-low #pipeline-about, PipelineScreen.-flat #pipeline-about { display: none; }
     """
@@ -329,7 +325,7 @@ class PipelineScreen(BesideChat):
         super().__init__()
         self._plans, self._now, self._open_session, self._folder = plans, now, open_session, folder
         self._board, self._head = Board(now, id="pipeline-board"), Static("", id="pipeline-head", markup=False)
-        self._note = Static("", id="pipeline-note", markup=False)
+        self._said.styles.padding = (0, 2)
         self._detail, self._verbs = PageView(lambda _: [], id="pipeline-detail"), Verbs()
         self._drafts: dict[tuple[str, int], tuple[str, str]] = {}  # wrong texts of tasks, each with what is wrong
         self._chosen = ""
@@ -337,7 +333,7 @@ class PipelineScreen(BesideChat):
     def content(self) -> Iterable[Widget]:
         """Return the note, the tasks, what is known of one, and its actions."""
         panes = Vertical(self._head, self._board, id="pipeline-panes")
-        return self._note, panes, Vertical(self._detail, self._verbs, id="pipeline-about")
+        return self._said, panes, Vertical(self._detail, self._verbs, id="pipeline-about")
 
     def on_mount(self) -> None:
         self.end = self._plans.follow_changes(self._load)
@@ -397,13 +393,12 @@ class PipelineScreen(BesideChat):
         (self._ticker.resume if is_working else self._ticker.pause)()
         self._board.show(plan)
         self._place_board()
-        text = Content.styled(EMPTY if plan is None else "", "$text-muted")
         if is_planning(self._plans):
-            text = Content.styled(PLANNING, "$accent")
-        elif plan is not None and plan.problem:
-            text = Content.styled(f"▲ {sanitize_line(plan.problem)}", "$warning")
-        self._note.update(text)
-        self._note.display = bool(text)
+            self.say_below(PLANNING, "$accent")
+        elif plan is None:
+            self.say_below(EMPTY, "$text-muted")
+        else:
+            self.say_below(f"▲ {plan.problem}" if plan.problem else "")
         if plan is None:
             self.draw_tabs()
         else:
@@ -429,16 +424,13 @@ class PipelineScreen(BesideChat):
         self._detail.show(lambda width: detail_lines(plan, item, width, self._now()))
         usable = _usable(plan, item) | {"next_column"} | ({"stop"} if self._plans.is_running else set())
         usable |= {"plans"} if len(self._plans.known) > 1 else set()
-        verbs = [command(f"pipeline.{each}") for each in _VERBS if each in usable]
-        is_paused = isinstance(item, PipelineTask) and item.is_paused
-        self._verbs.show(
-            [replace(each, hint="resume") if each.id == "pipeline.pause" and is_paused else each for each in verbs]
-        )
-        halted = is_halted(self._plans, plan)
-        keys = [command(f"pipeline.{each}") for each in _KEYS if each in usable]
-        self.show_keys(
-            replace(each, hint="resume plan") if each.id == "pipeline.pause_all" and halted else each for each in keys
-        )
+        shown = {each: command(f"pipeline.{each}") for each in (*_VERBS, *_KEYS) if each in usable}
+        if isinstance(item, PipelineTask) and item.is_paused and "pause" in shown:
+            shown["pause"] = replace(shown["pause"], hint="resume")
+        if is_halted(self._plans, plan):
+            shown["pause_all"] = replace(shown["pause_all"], hint="resume plan")
+        self._verbs.show([each for name, each in shown.items() if name in _VERBS])
+        self.show_keys(each for name, each in shown.items() if name in _KEYS)
 
     def _chosen_task(self) -> PipelineTask | None:
         """Return the task under the cursor; say so where it is a question."""

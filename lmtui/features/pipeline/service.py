@@ -356,7 +356,6 @@ class PipelineService(WorkspaceFeature):
         plan = PipelinePlan(plan_id(text), name, path, datetime.now(UTC), tasks, open_questions(text), session.id)
         await self.write(plan, {"tasks.json": tasks_json(plan)}, "Add the task list", options)
         await asyncio.to_thread(self._file.add, plan)
-        await asyncio.to_thread(self._file.forget_parts)
         return plan
 
     async def find(self, wanted: str) -> PipelinePlan:

@@ -254,24 +254,14 @@ def _spec(item: _Item, after: tuple[int, ...]) -> TaskSpec:
     steps, tokens = 0, 0
     for line, value in item.fields.get("b", ()):
         try:
-            found = steps_and_tokens(value)
+            budget = whole_budget(_THOUSANDS.sub("", value.strip(" `*_.")))
+            if budget.seconds:
+                raise UsageError("the budget of a task has steps and tokens, but no time", "Write it like 20 steps 50k tokens.")
         except UsageError as error:
             raise UsageError(f"line {line}: {error}", error.hint) from error
-        steps, tokens = (new or old for new, old in zip(found, (steps, tokens), strict=True))
+        steps, tokens = budget.steps or steps, budget.tokens or tokens
     unique = tuple(dict.fromkeys(checks))
     return TaskSpec(title, text, tuple(dict.fromkeys(files)), after, unique, item.phase, steps, tokens)
-
-
-def steps_and_tokens(text: str) -> tuple[int, int]:
-    """Return how many requests and tokens a text allows, 0 for no limit.
-
-    Raises:
-        UsageError: it is not a budget, or has a time.
-    """
-    budget = whole_budget(_THOUSANDS.sub("", text.strip(" `*_.")))
-    if budget.seconds:
-        raise UsageError("the budget of a task has steps and tokens, but no time", "Write it like 20 steps 50k tokens.")
-    return budget.steps, budget.tokens
 
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
