@@ -85,7 +85,7 @@ async def play(url: str) -> None:
 
     workspace = Path(tempfile.mkdtemp(prefix="lmtui-conformance-"))
     os.environ["LMTUI_HOME"] = str(workspace / "home")
-    around = ServerEnvironment(workspace, no_launcher, os.environ, browse=browse)
+    around = ServerEnvironment(workspace, no_launcher, os.environ, browse=browse, ask=fill_in)
     entry = entry_of(url)
     server = RunningServer(Memory(workspace, entry), around)
     async with asyncio.timeout(PATIENCE_S):
@@ -93,7 +93,7 @@ async def play(url: str) -> None:
         clicking = asyncio.create_task(keep_logging_in(server))
         for tool in told_tools("suite", server.tools, set()):
             call = methodcaller("call", tool.own_name, arguments_of(tool), lambda _: None)
-            result = await server.use(call, fill_in)
+            result = await server.use(call)
             print(tool.name, result.text[:200], file=sys.stderr)
         clicking.cancel()
         await server.close()

@@ -5,7 +5,7 @@ import base64
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.tool_servers import READ_RESOURCE
+from lmtui.core.tool_servers import READ_RESOURCE, Form
 from lmtui.features.mcp.sdk import MAX_PROMPTS, MAX_RESOURCES, as_result
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.toolbox import AllPrompts, McpTools
@@ -158,6 +158,27 @@ async def test_resources_are_listed_and_read_by_one_tool_that_asks_as_any_call(s
     assert (named.tool, named.arguments, named.access) == (called.tool, called.arguments, "execute")
     with pytest.raises(ToolError, match="no MCP server 'other' with resources"):
         toolbox.prepare(READ_RESOURCE, '{"server": "other", "uri": "note://one"}')
+
+
+async def fill_in(_: Form) -> Mapping[str, object]:
+    return {"name": "Ada"}
+
+
+async def decline(_: Form) -> None:
+    return
+
+
+async def test_what_was_asked_in_a_call_is_noted_without_what_was_filled_in_and_declined_where_nobody_is(start: Start) -> None:
+    room = await start()
+    tool = next(tool for tool in room.tools() if tool.own_name == "ask")
+    for ask, said in (
+        (None, "declined, as nobody is there to answer"), (decline, "the user declined"),
+        (fill_in, "the user accepted and filled in name"),
+    ):  # fmt: skip
+        if ask is not None:
+            room.answer_with(ask)
+        text = (await room.call(tool, {}, lambda _: None)).text
+        assert text.endswith(f"\n[the server asked the user 'Who are you?': {said}]")
 
 
 async def test_a_servers_own_tool_of_that_name_is_not_what_a_mention_calls(start: Start) -> None:

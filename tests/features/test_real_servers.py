@@ -13,7 +13,7 @@ import pytest
 from lmtui.core.errors import McpError
 from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
-from lmtui.core.tool_servers import Form, ask_nobody
+from lmtui.core.tool_servers import Ask, Form, ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server import RunningServer, ServerEnvironment
 from lmtui.features.mcp.server_trust import Memory
@@ -43,9 +43,9 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
     async def launcher() -> GuardedLauncher | None:
         return sandbox.launcher
 
-    async def start_one(*command: str, **more: Any) -> RunningServer:
-        entry = ServerEntry("real", "test", is_own=True, command=command, on_host=True, **more)
-        server = RunningServer(Memory(workspace, entry), ServerEnvironment(workspace, launcher, {}))
+    async def start_one(*command: str, ask: Ask = ask_nobody) -> RunningServer:
+        entry = ServerEntry("real", "test", is_own=True, command=command, on_host=True)
+        server = RunningServer(Memory(workspace, entry), ServerEnvironment(workspace, launcher, {}, ask=ask))
         servers.append(server)
         server.begin()
         await server.settle()
@@ -59,11 +59,17 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
 
 
 async def call(server: RunningServer, tool: str, **arguments: Any) -> ToolResult:
-    return await server.use(lambda it: it.call(tool, arguments, lambda _: None), ask_nobody)
+    return await server.use(lambda it: it.call(tool, arguments, lambda _: None))
 
 
 async def test_server_everything(start: Start) -> None:
-    server = await start(node(), package("server-everything"))
+    asked: list[Form] = []
+
+    async def fill_in_once(form: Form) -> Mapping[str, object] | None:
+        asked.append(form)
+        return {"name": "Ada", "check": True} if len(asked) == 1 else None
+
+    server = await start(node(), package("server-everything"), ask=fill_in_once)
     assert (await call(server, "echo", message="hi")).text == "Echo: hi"
     assert "5" in (await call(server, "get-sum", a=2, b=3)).text
     picture = await call(server, "get-tiny-image")
@@ -73,27 +79,20 @@ async def test_server_everything(start: Start) -> None:
     assert not (await call(server, "echo")).ok, "arguments that the server refuses are an error that the model gets"
     said: list[str] = []
     steps = {"duration": 1, "steps": 2}
-    assert (await server.use(lambda it: it.call("trigger-long-running-operation", steps, said.append), ask_nobody)).ok
+    assert (await server.use(lambda it: it.call("trigger-long-running-operation", steps, said.append))).ok
     assert [line.split()[0] for line in said] == ["1", "2"]
     prompts = {prompt.own_name: prompt for prompt in server.prompts}
     assert prompts["args-prompt"].name == "mcp__real__args-prompt"
     assert ("city", True) in prompts["args-prompt"].arguments
-    assert "Berlin" in (await server.use(lambda it: it.get_prompt("args-prompt", {"city": "Berlin"}), ask_nobody)).text
+    assert "Berlin" in (await server.use(lambda it: it.get_prompt("args-prompt", {"city": "Berlin"}))).text
     uri = next(each.uri for each in server.resources if not each.is_template)
-    assert (await server.use(lambda it: it.read_resource(uri), ask_nobody)).text
+    assert (await server.use(lambda it: it.read_resource(uri))).text
     assert any(each.is_template for each in server.resources)
     with pytest.raises(McpError):
-        await server.use(lambda it: it.read_resource("nothing://here"), ask_nobody)
-    asked: list[Form] = []
-
-    async def fill_in(form: Form) -> Mapping[str, object]:
-        asked.append(form)
-        return {"name": "Ada", "check": True}
-
-    asking = "trigger-elicitation-request"
-    assert "Ada" in (await server.use(lambda it: it.call(asking, {}, lambda _: None), fill_in)).text
+        await server.use(lambda it: it.read_resource("nothing://here"))
+    assert "Ada" in (await call(server, "trigger-elicitation-request")).text
     assert "name" in str(asked[0].schema)
-    assert "declin" in (await call(server, asking)).text
+    assert "declin" in (await call(server, "trigger-elicitation-request")).text
 
 
 async def test_server_time(start: Start) -> None:

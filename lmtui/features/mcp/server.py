@@ -11,7 +11,7 @@ import re
 import shlex
 import time
 import webbrowser
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -77,12 +77,12 @@ async def _browse(url: str) -> object:
     return is_web_address(url) and await asyncio.to_thread(webbrowser.open, url)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServerEnvironment:
     """What every server of a workspace has in common.
 
     `launcher` returns what starts programs, `browse` opens an address in the user's browser.  `environ` is where variables in
-    entries are looked up.
+    entries are looked up.  What a server asks in the middle of a call is put before `ask`.
     """
 
     workspace: Path
@@ -90,6 +90,7 @@ class ServerEnvironment:
     environ: Mapping[str, str]
     on_change: Callable[[], None] = lambda: None
     browse: Callable[[str], Awaitable[object]] = _browse
+    ask: Ask = ask_nobody
 
 
 async def address_of(memory: Memory, around: ServerEnvironment, parts: contextlib.AsyncExitStack) -> ServerAddress:
@@ -145,32 +146,6 @@ _NAME_CHARS = 40
 _MOST_NAMES = 20
 
 
-class Questions:
-    """The calls of one server that are under way, and what is asked during each."""
-
-    def __init__(self) -> None:
-        self._open: dict[object, tuple[Ask, list[str]]] = {}
-
-    @contextlib.contextmanager
-    def during(self, ask: Ask) -> Iterator[list[str]]:
-        """Put what is asked until the block ends before `ask`; the list then says what was asked and answered."""
-        call, notes = object(), list[str]()
-        self._open[call] = ask, notes
-        try:
-            yield notes
-        finally:
-            del self._open[call]
-
-    async def ask(self, form: Form) -> Mapping[str, object] | None:
-        """Put a form before who made the call that is under way; None declines it."""
-        if not self._open:
-            return None
-        ask, notes = next(reversed(self._open.values()))
-        found = await ask(form)
-        notes.append(form_words(form, found, is_alone=ask is ask_nobody))
-        return found
-
-
 def form_words(form: Form, given: Mapping[str, object] | None, *, is_alone: bool = False) -> str:
     """Return what was asked and whether it was answered: the names of fields, never what was filled in."""
     asked = f"[the server asked the user {harmless(form.text, _TEXT_CHARS)!r}: "
@@ -217,7 +192,7 @@ class RunningServer:
         self._login_url = ""
         self._may_log_in = asyncio.Event()
         self._start_limit: asyncio.Timeout | None = None  # of the start that a login ends
-        self._questions = Questions()
+        self._asked: dict[object, list[str]] = {}  # what was asked, and answered, during each call that is under way
 
     @property
     def entry(self) -> ServerEntry:
@@ -235,19 +210,18 @@ class RunningServer:
         if self._task is not None and not self._task.done():
             await self._settled.wait()
 
-    async def use(self, work: Callable[[SdkConnection], Awaitable[ToolResult]], ask: Ask) -> ToolResult:
+    async def use(self, work: Callable[[SdkConnection], Awaitable[ToolResult]]) -> ToolResult:
         """Do `work` with its connection; starts the server where it has ended, unless it failed just now.
-
-        What it asks the user meanwhile is put before `ask`.
 
         Raises:
             McpError: it does not run, or the work failed.
         """
         connection = await self._connected()
+        call, asked = object(), list[str]()
+        self._asked[call] = asked
         try:
-            with self._questions.during(ask) as asked:
-                async with await self._guarded() as notes, asyncio.timeout(self.entry.timeout_s):
-                    result = await work(connection)
+            async with await self._guarded() as notes, asyncio.timeout(self.entry.timeout_s):
+                result = await work(connection)
             return replace(result, text="\n".join((result.text, *asked, *notes))) if asked or notes else result
         except TimeoutError as error:
             raise McpError(f"{self.entry.name} did not answer within {self.entry.timeout_s:g} s") from error
@@ -255,6 +229,17 @@ class RunningServer:
             self._note("gone")
             why = f"{self.entry.name} went away during the call ({error}); it may have been done all the same"
             raise McpError(why, "Look whether it was; the next call starts the server again.") from error
+        finally:
+            del self._asked[call]
+
+    async def _put(self, form: Form) -> Mapping[str, object] | None:
+        """Put a form before the user, and note it with the last call under way; without one it is declined."""
+        if not self._asked:
+            return None
+        notes, ask = next(reversed(self._asked.values())), self._around.ask
+        found = await ask(form)
+        notes.append(form_words(form, found, is_alone=ask is ask_nobody))
+        return found
 
     async def _guarded(self) -> contextlib.AbstractAsyncContextManager[list[str]]:
         """Guard the workspace while a program of ours may write in it; a server elsewhere cannot."""
@@ -354,7 +339,7 @@ class RunningServer:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         address = await address_of(self.memory, self._around, parts)
         self.place = address.process.place if address.process is not None else ""
-        hooks = ConnectionHooks(self._note, self._questions.ask, self._visit, self.memory.log.redactor)
+        hooks = ConnectionHooks(self._note, self._put, self._visit, self.memory.log.redactor)
         connection: SdkConnection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
         return connection
 

@@ -15,7 +15,7 @@ from lmtui.core.errors import McpError
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import pluralize
-from lmtui.core.tool_servers import Ask, Reach, Resource, ask_nobody
+from lmtui.core.tool_servers import Ask, Reach, Resource
 from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, read_servers, secrets_of
 from lmtui.features.mcp.server import RunningServer, ServerEnvironment, advice
 from lmtui.features.mcp.server_trust import Memory, answered, resting_state, set_reach
@@ -49,7 +49,6 @@ class McpRoom:
         self._loading: asyncio.Task[None] | None = None
         self._count = count_tokens
         self._priced: dict[str, tuple[tuple[RawTool, ...], bool, tuple[McpTool, ...]]] = {}
-        self._ask: Ask = ask_nobody
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -205,10 +204,10 @@ class McpRoom:
             McpError: it cannot be asked for, or the server refuses.
         """
         name, server = prompt.own_name, self._open_server(prompt.server)
-        return await server.use(lambda connection: connection.get_prompt(name, arguments), self._ask)
+        return await server.use(lambda connection: connection.get_prompt(name, arguments))
 
     def answer_with(self, ask: Ask) -> None:
-        self._ask = ask
+        self._around.ask = ask
 
     async def call(self, tool: McpTool, arguments: Mapping[str, object], on_output: OutputSink) -> ToolResult:
         """Call a tool; the one that reads resources lists them where it gets no address.
@@ -218,9 +217,9 @@ class McpRoom:
         """
         server = self._open_server(tool.server)
         if not tool.reads:
-            return await server.use(lambda connection: connection.call(tool.own_name, arguments, on_output), self._ask)
+            return await server.use(lambda connection: connection.call(tool.own_name, arguments, on_output))
         if uri := str(arguments.get("uri") or ""):
-            return await server.use(lambda connection: connection.read_resource(uri), self._ask)
+            return await server.use(lambda connection: connection.read_resource(uri))
         await server.settle()
         return ToolResult(listing(server.resources), pluralize(len(server.resources), "resource"))
 
