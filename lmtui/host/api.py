@@ -15,8 +15,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from lmtui.core.errors import LmtuiError
 from lmtui.host import chat_routes, session_routes, workspace_routes
 from lmtui.host.access import ApiAccess
-from lmtui.host.api_context import ApiContext, ApiOptions
-from lmtui.host.endpoints import openapi_page, routes_of, tell_error
+from lmtui.host.endpoints import ApiContext, ApiOptions, openapi_page, routes_of, tell_error
 from lmtui.host.hub import SessionHub
 from lmtui.host.websocket import serve_websocket
 from lmtui.registry import features, load

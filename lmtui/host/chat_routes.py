@@ -24,8 +24,7 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, Image, Role, sniff
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
-from lmtui.host.api_context import ApiContext
-from lmtui.host.endpoints import ApiError, Endpoint, route
+from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, route
 from lmtui.host.feed import HEARTBEAT, EventStream, place_behind
 from lmtui.host.session_routes import last_seq
 from lmtui.host.workspace_routes import agent_folders

@@ -175,9 +175,9 @@ class EventFeed:
         history = session.history() if session is not None else ()
         return bool(history) and history[-1].seq == envelope.seq
 
-    def open(self, session_id: str = "", **limits: int) -> Reader:
+    def open(self, session_id: str = "") -> Reader:
         """Return a queue that gets the events from now on; `close` ends it."""
-        reader = Reader(session_id, **limits)
+        reader = Reader(session_id)
         if self._is_closed:
             reader.end()
         else:
@@ -199,10 +199,6 @@ class EventFeed:
         frames = list(self._ring)
         places = [place for place, frame in enumerate(frames) if after and frame.activity_id == after]
         return frames[places[-1] + 1 :] if places else frames[-limit:] if limit else ()
-
-    def is_followed(self, session_id: str) -> bool:
-        """Tell whether a client reads the events of this session."""
-        return any(reader.session_id == session_id for reader in self._readers)
 
     def end(self) -> None:
         """End every stream; there will be no more."""

@@ -178,20 +178,6 @@ class HostProcess:
                 self.stop.set()
 
 
-@contextlib.contextmanager
-def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """End in order on SIGTERM and SIGINT; the end of a terminal is none of ours."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: None)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            _ = loop.remove_signal_handler(number)
-
-
 def _user_path(text: str) -> Path:
     return Path(text).expanduser()
 
@@ -218,20 +204,23 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     leave = hub.follow(Notifier(hub, config.host_notify).listen)
     own = [WebSocketRoute(ATTACH, process.attach), Route(STATUS, process.status, methods=["GET", "DELETE"])]
     app = build_app(hub, access, routes=own)
-    with _signals(process.stop):
-        watching = asyncio.create_task(process.watch())
-        listening = [local_socket(), *tcp]
-        at = "".join(f"{http.rpartition(':')[0]}:{each.getsockname()[1]}" for each in tcp)  # port 0 is a free one
-        shown = f"{'https' if certificate else 'http'}://{at}" if at else ""
-        write_info(file, HostInfo(os.getpid(), __version__, datetime.now(UTC).isoformat(timespec="seconds"), shown))
-        try:
-            await serve(app, listening, stop=process.stop, certificate=certificate)
-        finally:
-            leave()
-            process.stop.set()
-            _ = watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSE_LIMIT_S):
-                    await hub.close()
-            socket_file().unlink(missing_ok=True)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, process.stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # the end of a terminal is none of ours
+    watching = asyncio.create_task(process.watch())
+    listening = [local_socket(), *tcp]
+    at = "".join(f"{http.rpartition(':')[0]}:{each.getsockname()[1]}" for each in tcp)  # port 0 is a free one
+    shown = f"{'https' if certificate else 'http'}://{at}" if at else ""
+    write_info(file, HostInfo(os.getpid(), __version__, datetime.now(UTC).isoformat(timespec="seconds"), shown))
+    try:
+        await serve(app, listening, stop=process.stop, certificate=certificate)
+    finally:
+        leave()
+        process.stop.set()
+        _ = watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_LIMIT_S):
+                await hub.close()
+        socket_file().unlink(missing_ok=True)

@@ -22,8 +22,7 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session
 from lmtui.host import wire
-from lmtui.host.api_context import ApiContext, Uploaded
-from lmtui.host.endpoints import ApiError, Endpoint, route
+from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, Uploaded, route
 from lmtui.host.feed import EVENT_STREAM, EventStream, blocks, place_behind, stored
 
 ROUTES: list[Endpoint] = []

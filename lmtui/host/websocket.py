@@ -19,8 +19,7 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.sessions import Session
 from lmtui.host import wire
 from lmtui.host.access import parse_json
-from lmtui.host.api_context import ApiContext
-from lmtui.host.endpoints import validation_text
+from lmtui.host.endpoints import ApiContext, validation_text
 from lmtui.host.feed import NOTHING, Frame, Reader, drop_when_slow, stored, until_one_ends
 from lmtui.host.session_routes import answered, mode_set, plan_answered
 

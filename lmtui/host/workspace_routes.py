@@ -16,8 +16,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.messages import Image, sniff
 from lmtui.core.servers import ServerFound
 from lmtui.host import wire
-from lmtui.host.api_context import UPLOAD_BYTES, UPLOAD_S, ApiContext, Uploaded
-from lmtui.host.endpoints import ApiError, Endpoint, route
+from lmtui.host.endpoints import UPLOAD_BYTES, UPLOAD_S, ApiContext, ApiError, Endpoint, Uploaded, route
 from lmtui.host.session_routes import last_seq, needs_answer
 
 ROUTES: list[Endpoint] = []

@@ -20,9 +20,9 @@ from lmtui.app.host import Runtime, open_runtime
 from lmtui.config import Config
 from lmtui.host.access import ApiAccess, Failures
 from lmtui.host.api import build_app
-from lmtui.host.api_context import ApiContext, ApiOptions
 from lmtui.host.attach import AttachEndpoint
 from lmtui.host.connect import ATTACH
+from lmtui.host.endpoints import ApiContext, ApiOptions
 from lmtui.host.http_server import serve
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn

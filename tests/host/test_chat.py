@@ -10,7 +10,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from lmtui.core.events import MessageAdded, TurnEnded
 from lmtui.core.messages import Role
-from lmtui.host.api_context import ApiOptions
+from lmtui.host.endpoints import ApiOptions
 from lmtui.models.demo_scripts import FaultKind, ScriptedFault, ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 from tests.host.test_api import PNG

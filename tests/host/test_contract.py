@@ -10,8 +10,7 @@ from jsonschema import Draft202012Validator
 from starlette.routing import Route
 
 from lmtui.host.api import ENDPOINTS
-from lmtui.host.api_context import ApiOptions
-from lmtui.host.endpoints import KINDS, Endpoint, openapi_page
+from lmtui.host.endpoints import KINDS, ApiOptions, Endpoint, openapi_page
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, WRITE, Host, Start
 

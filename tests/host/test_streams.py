@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.events import Envelope, Level, Notice, TextDelta
-from lmtui.host.api_context import ApiOptions
+from lmtui.host.endpoints import ApiOptions
 from lmtui.host.feed import EventFeed, Frame, Reader, blocks, stored
 from lmtui.host.hub import SessionHub
 from lmtui.models.demo_scripts import ScriptedTurn
@@ -147,7 +147,7 @@ async def test_what_happens_before_the_past_is_sent_comes_once(monkeypatch: pyte
     await sent.aclose()
     ids = [block.partition(b"\n")[0] for block in (begun + rest).split(b"\n\n")[:-1]]
     assert [each for each in ids if each.startswith(b"id")] == [b"id: 1", b"id: 2", b"id: 4", b"id: 6"]
-    assert not feed.is_followed(session.id)
+    assert not hub.watchers
 
 
 def test_an_event_that_could_not_be_written_has_no_id() -> None:

@@ -228,7 +228,7 @@ async def test_a_client_that_stops_reading_is_closed_and_holds_nobody_up(start: 
             session.emit(Notice(level=Level.INFO, text="x" * 20_000))
             await asyncio.sleep(0)
         async with asyncio.timeout(PATIENCE_S):
-            while host.api.feed.is_followed(session_id):
+            while host.hub.watchers[session_id]:
                 await asyncio.sleep(0.05)
     assert (await host.call("GET", f"/v1/sessions/{session_id}"))["last_seq"] > 800
 

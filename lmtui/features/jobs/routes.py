@@ -10,8 +10,7 @@ from pydantic import Field
 
 from lmtui.core.permissions.rules import Mode
 from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, shown_schedule
-from lmtui.host.api_context import ApiContext
-from lmtui.host.endpoints import ApiError, Endpoint, route
+from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, route
 from lmtui.host.wire import SESSION_ID, FolderQuery, Wire, filled
 
 ROUTES: list[Endpoint] = []

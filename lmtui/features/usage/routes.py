@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from lmtui.features.usage.values import UsageReports, usage_json, usage_range
-from lmtui.host.api_context import ApiContext
-from lmtui.host.endpoints import Endpoint, route
+from lmtui.host.endpoints import ApiContext, Endpoint, route
 from lmtui.host.wire import Wire
 
 ROUTES: list[Endpoint] = []
