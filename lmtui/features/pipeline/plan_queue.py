@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import TypeAdapter
 
@@ -25,7 +24,6 @@ from lmtui.store.state_files import locked
 Change = Callable[[PipelinePlan], Iterable[PipelineTask | PipelinePlan]]
 """Sees a plan and returns the tasks that change, and the plan where its own fields do."""
 
-T = TypeVar("T")
 _SCHEMA = "CREATE TABLE IF NOT EXISTS pipeline (plan TEXT, task INTEGER, data TEXT, PRIMARY KEY (plan, task))"
 _PLAN = 0  # the number of the row of a plan itself; tasks count from 1
 _PART = -1  # a planner's answer about a part of a plan, under the digest of the part
@@ -128,9 +126,7 @@ def changed_plan(plan: PipelinePlan, changed: Sequence[PipelineTask | PipelinePl
     return replace(plan, tasks=tuple(tasks.values()))
 
 
-@functools.cache
-def _reader(kind: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(kind)
+_reader = functools.cache(TypeAdapter)
 
 
 @contextlib.contextmanager

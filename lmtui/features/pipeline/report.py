@@ -119,6 +119,16 @@ def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
     return "\n".join([*lines, ""])
 
 
+def report_files(plan: PipelinePlan, report: Mapping[str, Any]) -> dict[str, str]:  # Any: JSON
+    """Return what is written at the end of the work on a plan, by the paths in its folder."""
+    return {
+        "quality_report.json": report_json(report),
+        "quality_report.md": report_markdown(report),
+        **checkpoint_files(plan, plan.tasks),
+        "review.log": review_log(plan),
+    }
+
+
 def checkpoint_files(plan: PipelinePlan, tasks: Sequence[PipelineTask]) -> dict[str, str]:
     """Return the checkpoints of those of some tasks that have ended, by their paths in the plan's folder."""
     return {f"tasks/{each.id}.md": task_checkpoint(plan, each) for each in tasks if each.state in ENDED}

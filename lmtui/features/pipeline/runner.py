@@ -20,7 +20,7 @@ from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import clipped, pluralize, sanitize_line, sanitize_path
-from lmtui.core.verification import Gate, Rung, bounded
+from lmtui.core.verification import Gate, Rung, WorkspaceChecks, bounded
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.review import blocking_findings
@@ -78,14 +78,12 @@ class RunWatcher:
     """Who follows the work on a plan.
 
     `on_change` gets the plan on every change, with what is known of work under way; `on_note` a line for people; `prepare` what
-    tries a task before it begins; `on_end` the plan with tasks that are done or failed just now.  `suite` returns the commands
-    that check everything in the project.
+    tries a task before it begins; `on_end` the plan with tasks that are done or failed just now.
     """
 
     on_change: Callable[[PipelinePlan], None] = lambda _: None
     on_note: Callable[[str], None] = lambda _: None
     prepare: Callable[[TaskAttempts], None] = lambda _: None
-    suite: Callable[[], Awaitable[Sequence[str]]] | None = None
     on_end: Callable[[PipelinePlan, Sequence[PipelineTask]], Awaitable[None]] | None = None
 
 
@@ -303,8 +301,10 @@ class PlanRunner:
     async def _passing_suite(self) -> Sequence[str]:
         """Return the commands that check everything and pass in the folder as it was when they were first asked for."""
         if self._suite is None:
-            found = await self._watcher.suite() if self._watcher.suite is not None else ()
-            self._suite = [each for each in found if not await self.failing([each])]
+            extensions, is_on = self._host.extensions, self._host.config.verify != "off"
+            listed = await extensions[WorkspaceChecks].listed() if is_on and WorkspaceChecks in extensions else ()
+            suite = [each.command for each in listed if each.rung is Rung.SUITE]
+            self._suite = [each for each in suite if not await self.failing([each])]
         return self._suite
 
     async def failing(self, commands: Sequence[str], sandbox: WorkspaceSandbox | None = None) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 from textual import events, on, work
 from textual.binding import BindingType
@@ -46,7 +46,6 @@ from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.summary import SHORT_CELLS
-from lmtui.tui.timing import WidgetOptions
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part, Spinner, Verbs
 from lmtui.tui.widgets.start_page import TALL_ROWS
 from lmtui.tui.wording import tokens_text
@@ -189,9 +188,6 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
     source: BoardLines
     empty_text = ""
 
-    def __init__(self, now: Callable[[], datetime], **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(BoardLines(now), **options)
-
     @property
     def current(self) -> Item | None:
         """Return what the card under the cursor is of."""
@@ -248,11 +244,9 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
             self.put(source.shown[place], line // CARD_ROWS)
 
 
-def detail_lines(plan: PipelinePlan, item: Item | None, width: int, now: datetime) -> list[Line]:
+def detail_lines(plan: PipelinePlan, item: Item, width: int, now: datetime) -> list[Line]:
     """Return what is known of a task or a question; what attempts came to is before the text of the task."""
     width = max(20, width - 2)
-    if item is None:
-        return []
     if not isinstance(item, PipelineTask):
         head: Line = ((f"Question {item.id}", "warn strong"), ("  has to be answered before the plan is done", "muted"))
         return indent([head, *whole_text(item.text, width)], ((" ", ""),))
@@ -324,7 +318,7 @@ class PipelineScreen(BesideChat):
     ) -> None:
         super().__init__()
         self._plans, self._now, self._open_session, self._folder = plans, now, open_session, folder
-        self._board, self._head = Board(now, id="pipeline-board"), Static("", id="pipeline-head", markup=False)
+        self._board, self._head = Board(BoardLines(now), id="pipeline-board"), Static("", id="pipeline-head", markup=False)
         self._said.styles.padding = (0, 2)
         self._detail, self._verbs = PageView(lambda _: [], id="pipeline-detail"), Verbs()
         self._drafts: dict[tuple[str, int], tuple[str, str]] = {}  # wrong texts of tasks, each with what is wrong
@@ -460,20 +454,17 @@ class PipelineScreen(BesideChat):
 
     def action_pipeline_open(self) -> None:
         """Open the last session of the task; answer a question."""
-        item = self._board.current
-        if item is None:
-            return
-        if not isinstance(item, PipelineTask):
-            self.action_pipeline_answer()
-            return
-        session = next((each.session for each in reversed(item.attempts) if each.session), "")
-        if item.state in WORKING:
-            self._say("You can open the session when the attempt is done.")
-        elif session:
-            _ = self.dismiss(None)
-            self._open_session(session)
-        else:
-            self._say("No session yet.")
+        match self._board.current:
+            case BlockingQuestion():
+                self.action_pipeline_answer()
+            case PipelineTask(state=state) if state in WORKING:
+                self._say("You can open the session when the attempt is done.")
+            case PipelineTask(attempts=attempts):
+                if session := next((each.session for each in reversed(attempts) if each.session), ""):
+                    _ = self.dismiss(None)
+                    self._open_session(session)
+                else:
+                    self._say("No session yet.")
 
     def action_pipeline_diff(self) -> None:
         """Show what the last attempt changed."""
@@ -556,12 +547,10 @@ class PipelineScreen(BesideChat):
     def action_pipeline_edit(self) -> None:
         """Edit the current task in the user's editor."""
         plan, task = self._plan, self._chosen_task()
-        if plan is None or task is None:
-            return
-        if task.state in WORKING:
+        if task is not None and task.state in WORKING:
             self._say(f"Task {task.id} is being worked on; pause it to edit it afterwards.", is_error=True)
-            return
-        self._do(self._edit(plan.id, task))
+        elif plan is not None and task is not None:
+            self._do(self._edit(plan.id, task))
 
     async def _edit(self, plan_id: str, task: PipelineTask) -> None:
         """Change a task in the user's editor; a wrong text is kept for the next time, with what is wrong in its first line."""

@@ -27,26 +27,16 @@ from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import ChildKind, SessionAgentRunner
-from lmtui.core.verification import Rung, WorkspaceChecks
 from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
-from lmtui.features.pipeline.plan_queue import Change, PipelineFile, changed_plan, find_plan, run_lock
+from lmtui.features.pipeline.plan_queue import Change, PipelineFile, find_plan, run_lock
 from lmtui.features.pipeline.planner import decompose, files_to_read, survey_text
-from lmtui.features.pipeline.report import (
-    checkpoint_files,
-    report_json,
-    report_markdown,
-    report_object,
-    review_log,
-    tasks_json,
-    usage_by_role,
-)
+from lmtui.features.pipeline.report import checkpoint_files, report_files, report_object, tasks_json, usage_by_role
 from lmtui.features.pipeline.runner import CommitTrace, PlanRunner, RunOptions, RunWatcher
 from lmtui.features.pipeline.task_list import criteria_checks, open_questions, read_task_list
 from lmtui.features.pipeline.tools import offered
 from lmtui.features.pipeline.values import (
     PLANS_FOLDER,
-    WORKING,
     PipelinePlan,
     PipelineState,
     PipelineTask,
@@ -55,11 +45,11 @@ from lmtui.features.pipeline.values import (
     WorkspacePipeline,
     added_task,
     after_action,
+    edited_task,
     is_plan_file,
     next_due,
     next_tasks,
     plan_id,
-    problem_of,
     retried,
 )
 from lmtui.features.service import FeatureHost, SessionServices, TaskAttempts, WorkspaceFeature, index_row
@@ -84,7 +74,6 @@ class PipelineService(WorkspaceFeature):
         super().__init__(host, extensions)
         extensions.add(WorkspacePipeline, self)
         self.known: Sequence[PipelinePlan] = ()
-        self._extensions = extensions
         self._file = PipelineFile(host.workspace)
         self._listeners: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
@@ -179,7 +168,7 @@ class PipelineService(WorkspaceFeature):
                 notes.append(text)
                 self.on_note(text)
 
-            watcher = RunWatcher(self._show, note, self._prepare, self._suite, keep_checkpoints)
+            watcher = RunWatcher(self._show, note, self._prepare, keep_checkpoints)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             try:
                 await runner.run()
@@ -193,12 +182,7 @@ class PipelineService(WorkspaceFeature):
             swaps, usage = await asyncio.to_thread(_measured, SessionStore(self.host.workspace), sessions)
             elapsed_s = time.monotonic() - started
             report = report_object(runner.plan, reasons, notes[:_MOST_NOTES], elapsed_s=elapsed_s, swaps=swaps, usage=usage)
-            files = {
-                "quality_report.json": report_json(report),
-                "quality_report.md": report_markdown(report),
-                **checkpoint_files(runner.plan, runner.plan.tasks),
-            }
-            await self.write(runner.plan, {**files, "review.log": review_log(runner.plan)}, "Add the report", options)
+            await self.write(runner.plan, report_files(runner.plan, report), "Add the report", options)
             return runner.plan
 
     async def watch(self, options: RunOptions, *, is_once: bool) -> list[PipelinePlan]:
@@ -240,11 +224,6 @@ class PipelineService(WorkspaceFeature):
         if self._run_agents is not None:
             attempts.run_agents_in(self._run_agents)
 
-    async def _suite(self) -> Sequence[str]:
-        checks = self._extensions.get(WorkspaceChecks) if self.host.config.verify != "off" else None
-        listed = await checks.listed() if checks is not None else ()
-        return [each.command for each in listed if each.rung is Rung.SUITE]
-
     async def stop(self) -> None:
         task = self._task
         if task is not None and task is not asyncio.current_task():
@@ -282,17 +261,7 @@ class PipelineService(WorkspaceFeature):
         return await self._change(plan, lambda now: [added_task(now, spec), replace(now, is_done=False, problem="")])
 
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
-
-        def change(now: PipelinePlan) -> Iterable[PipelineTask]:
-            task = now.task(task_id)
-            if task.state in WORKING or task.state is PipelineState.DONE:
-                raise UsageError(f"task {task_id} is {task.state}: it cannot be changed")
-            changed = replace(task, spec=spec)
-            if problem := problem_of({each.id: each.spec for each in changed_plan(now, [changed]).tasks}):
-                raise UsageError(f"the task was not changed: {problem}")
-            return [changed]
-
-        await self._change(plan, change)
+        await self._change(plan, lambda now: [edited_task(now, task_id, spec)])
 
     async def answer(self, plan: str, number: int, text: str) -> None:
 

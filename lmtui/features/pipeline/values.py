@@ -268,9 +268,22 @@ def is_plan_file(path: str) -> bool:
 def added_task(plan: PipelinePlan, spec: TaskSpec) -> PipelineTask:
     """Return a further task of a plan, the last one in its queue; raise `UsageError` if it cannot be one."""
     number = max((each.id for each in plan.tasks), default=0) + 1
-    if problem := problem_of({each.id: each.spec for each in plan.tasks} | {number: spec}):
-        raise UsageError(f"the task was not added: {problem}")
+    _require_possible(plan, number, spec, "added")
     return PipelineTask(number, spec, order=max((each.order for each in plan.tasks), default=0.0) + 1)
+
+
+def edited_task(plan: PipelinePlan, task_id: int, spec: TaskSpec) -> PipelineTask:
+    """Return a task that is about something else; raise `UsageError` if it cannot be changed so."""
+    task = plan.task(task_id)
+    if task.state in WORKING or task.state is PipelineState.DONE:
+        raise UsageError(f"task {task_id} is {task.state}: it cannot be changed")
+    _require_possible(plan, task_id, spec, "changed")
+    return replace(task, spec=spec)
+
+
+def _require_possible(plan: PipelinePlan, task_id: int, spec: TaskSpec, what: str) -> None:
+    if problem := problem_of({each.id: each.spec for each in plan.tasks} | {task_id: spec}):
+        raise UsageError(f"the task was not {what}: {problem}")
 
 
 def next_tasks(plan: PipelinePlan, most: int, now: datetime, phase: str = "") -> list[PipelineTask]:
