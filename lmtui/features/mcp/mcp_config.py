@@ -73,7 +73,6 @@ def _nearest(key: str, known: tuple[str, ...]) -> str:
 _MAX_BYTES = 1_048_576
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP_KINDS = {"http": "http", "streamable-http": "http", "streamable_http": "http", "streamablehttp": "http", "sse": "sse"}
-CHOSEN = "your choice"
 _FOLDER_NAMES = ("WORKSPACE", "workspaceFolder", "CLAUDE_PROJECT_DIR")
 
 
@@ -132,7 +131,7 @@ class ServerEntry:
         if key == "network" and self.on_host:
             return "without a sandbox"
         fetches = f" for {PurePath(self.command[0]).name}" if key == "network" and self.hosts else ""
-        return CHOSEN if key in self.chosen else "its entry" if key in self.named else f"default{fetches}"
+        return "your choice" if key in self.chosen else "its entry" if key in self.named else f"default{fetches}"
 
     @property
     def reach_words(self) -> str:

@@ -31,7 +31,11 @@ _DONE = "\0done"
 async def ask_form(app: App[Any], form: Form) -> Mapping[str, object] | None:
     """Ask everything that a form wants; None where the user left it.  Runs in a worker of the app."""
     if form.url:
-        return await _visited(app, form)
+        asking = Confirm(f"{sanitize_line(form.server)} wants you to open this page", f"{form.text}\n\n{form.url}")
+        if not await app.push_screen_wait(asking):
+            return None
+        await asyncio.to_thread(webbrowser.open, form.url)
+        return {}
     values: dict[str, object] = {}
     title = f"{sanitize_line(form.server)} ASKS: {form.text}"
     for each in fields_of(form):
@@ -46,14 +50,6 @@ async def ask_form(app: App[Any], form: Form) -> Mapping[str, object] | None:
 
 
 _LEFT = object()  # the answer to a question that was left
-
-
-async def _visited(app: App[Any], form: Form) -> Mapping[str, object] | None:
-    text = f"{form.text}\n\n{form.url}"
-    if not await app.push_screen_wait(Confirm(f"{sanitize_line(form.server)} wants you to open this page", text)):
-        return None
-    await asyncio.to_thread(webbrowser.open, form.url)
-    return {}
 
 
 async def _asked(app: App[Any], title: str, each: Field) -> object:

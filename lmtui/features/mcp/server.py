@@ -116,10 +116,11 @@ async def address_of(memory: Memory, around: ServerEnvironment, parts: contextli
     launcher = await around.launcher()
     if launcher is None:
         raise McpError("no sandbox that it could run in", on_host_hint(entry))
+    cwd = filled(entry.cwd)
     launch = Launch(
         tuple(filled(word) for word in entry.command),
         {name: filled(value) for name, value in entry.env},
-        _below(filled(entry.cwd), around.workspace),
+        str(Path(cwd).relative_to(around.workspace)) if Path(cwd).is_relative_to(around.workspace) else cwd,
         entry.hosts,
         tuple(filled(folder) for folder in entry.toolchains),
         entry.can_write,
@@ -133,12 +134,6 @@ async def address_of(memory: Memory, around: ServerEnvironment, parts: contextli
     parts.push_async_callback(process.close)
     is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")
     return ServerAddress(Path(path_inside(around.workspace)) if is_inside else around.workspace, process)
-
-
-def _below(folder: str, workspace: Path) -> str:
-    """Return a folder relative to the workspace where it is in it; any other is left as it is."""
-    path = Path(folder)
-    return str(path.relative_to(workspace)) if path.is_absolute() and path.is_relative_to(workspace) else folder
 
 
 _TEXT_CHARS = 120

@@ -132,10 +132,10 @@ class McpTools:
         if wanted == READ_RESOURCE:
             return self._read(read_arguments(wanted, arguments))
         if wanted.lower().startswith(MCP):
-            return self._call(wanted, read_arguments(wanted, arguments))
+            return self._call(self._named(wanted), read_arguments(wanted, arguments))
         alone = [tool for tool in self._room.tools() if _folded(tool.own_name) == _folded(wanted)]
         if len(alone) == 1 and not self._is_ours(wanted):
-            return self._call(alone[0].name, read_arguments(wanted, arguments))
+            return self._call(alone[0], read_arguments(wanted, arguments))
         return None
 
     def offer(self, tool_set: ToolSet, window_tokens: int) -> tuple[ToolSpec, ...]:
@@ -152,8 +152,8 @@ class McpTools:
     def _search(self, arguments: str) -> PreparedCall:
         given = read_arguments(SEARCH, arguments)
         if called := given.get("call") or given.get("name") or given.get("tool"):
-            inner = given.get("arguments")
-            return self._call(str(called), inner if isinstance(inner, dict) else read_arguments(SEARCH, str(inner or "")))
+            inner, tool = given.get("arguments"), self._named(str(called))
+            return self._call(tool, inner if isinstance(inner, dict) else read_arguments(SEARCH, str(inner or "")))
         query = given.get("query")
         if not isinstance(query, str) or not query.strip():
             raise ToolError(f"{SEARCH} needs query: a few words for what the tool should do, such as create issue")
@@ -164,16 +164,13 @@ class McpTools:
         await self._room.settle(_PATIENCE_S if self._room.is_unknown() else 0)
         return ToolResult(found_text(str(given["query"]), self._room.tools()), "tools of servers")
 
-    def _call(self, name: str, arguments: Mapping[str, object]) -> PreparedCall:
-        return self._prepared(self._named(name), arguments)
-
     def _read(self, given: Mapping[str, object]) -> PreparedCall:
         tool = self._room.reader(str(given.get("server", "")))
         if tool is None:
             raise ToolError(f"no MCP server {str(given.get('server', ''))[:40]!r} with resources is ready")
-        return self._prepared(tool, {"uri": given.get("uri", "")})
+        return self._call(tool, {"uri": given.get("uri", "")})
 
-    def _prepared(self, tool: McpTool, arguments: Mapping[str, object]) -> PreparedCall:
+    def _call(self, tool: McpTool, arguments: Mapping[str, object]) -> PreparedCall:
         schema, place = self._room.details(tool)
 
         async def perform(given: Mapping[str, object], context: ToolContext) -> ToolResult:
