@@ -88,7 +88,8 @@ class Structure:
 
     def rows_of_keys(self) -> int:
         """Return how many rows the tables of `commands_in` have."""
-        calls = [node for tree in self.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        trees = [self.trees[name] for name, text in self.texts.items() if "commands_in(" in text]
+        calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
         rows = [each for node in calls if getattr(node.func, "id", "") == "commands_in" for each in node.args[1:]]
         return sum(isinstance(each, ast.Tuple) for each in rows)
 

@@ -39,6 +39,7 @@ REQUIREMENTS = {
     "meta_is_accepted": "META-001",
     "the_end_of_input_ends_the_process": "SHUTDOWN-001",
 }  # fmt: skip
+pytestmark = pytest.mark.full  # what an editor does with sessions drives the same program
 STOP_REASONS = {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 PIXEL = base64.b64encode(
     bytes.fromhex(

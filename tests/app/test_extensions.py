@@ -133,6 +133,7 @@ async def test_calls_and_what_the_model_gets(workspace: Path, begin: Begin) -> N
     assert [path.name for path in sorted(workspace.glob("*.txt"))] == ["a.txt"]
 
 
+@pytest.mark.full
 async def test_progress_is_shown_and_an_interrupt_tells_the_server(workspace: Path, begin: Begin) -> None:
     _, session, _ = await begin(calls("mcp__paper__slow", seconds=25))
     shown: list[str] = []
@@ -243,6 +244,7 @@ async def test_other_tools_than_were_accepted_are_held_back_until_a_yes(workspac
     assert results(await run(session, "again")) == ["x"]
 
 
+@pytest.mark.full
 async def test_a_list_that_changes_while_it_runs_is_told_and_held_back_until_it_is_taken(begin: Begin) -> None:
     runtime, session, _ = await begin(calls("mcp__paper__more"))
     heard: list[ServerState] = []
@@ -301,6 +303,7 @@ async def test_the_list_of_tools_is_the_same_in_every_request_of_a_conversation(
     assert "mcp_search" in told(server), "one whose tools are not known yet is found by it"
 
 
+@pytest.mark.full
 async def test_a_sub_agent_that_works_has_them_under_the_same_rules(workspace: Path, home: Path, open_one: Open) -> None:
     configure(workspace, home, paper=paper())
     send = ScriptedTurn(calls=(ScriptedCall("delegate", {"task": "Write the file, child."}),))

@@ -19,6 +19,7 @@ from lmtui.features.mcp.values import McpServers
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, run
+from tests.sets import few
 
 PAPER = Path(__file__).parents[1] / "features" / "paper_server.py"
 READ = ScriptedTurn(calls=(ScriptedCall("mcp__paper__read_resource", {"uri": "note://one"}),))
@@ -68,18 +69,18 @@ async def test_resources_that_the_user_mentions_go_with_the_message(opened: Any)
     assert "@other:note://one was not sent: no MCP server 'other' with resources is ready" in noted(events)
 
 
-@pytest.mark.parametrize(
-    ("settings", "is_sent"),
-    [
-        ({"mode": "normal"}, True),
-        ({"mode": "normal", "is_attended": False}, False),
-        ({"mode": "auto", "is_attended": False}, True),
-        ({"mode": "normal", "is_attended": False, "allow": ("mcp__paper__read_resource",)}, True),
-        ({"mode": "auto", "deny": ("mcp__paper__*",)}, False),
-        ({"mode": "auto", "ask": ("mcp__paper__read_resource",)}, False),
-        ({"mode": "plan"}, False),
-    ],
-)
+SENT = [
+    ({"mode": "normal"}, True),
+    ({"mode": "auto", "ask": ("mcp__paper__read_resource",)}, False),
+    ({"mode": "auto", "is_attended": False}, True),
+    ({"mode": "normal", "is_attended": False, "allow": ("mcp__paper__read_resource",)}, True),
+    ({"mode": "auto", "deny": ("mcp__paper__*",)}, False),
+    ({"mode": "plan"}, False),
+    ({"mode": "normal", "is_attended": False}, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "is_sent"), few(SENT))
 async def test_only_a_mode_that_would_ask_is_answered_by_typing(opened: Any, settings: dict[str, Any], is_sent: bool) -> None:
     _, session = await opened(**settings)
     events = await run(session, "what is in @paper:note://one")

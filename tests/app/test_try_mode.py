@@ -138,6 +138,7 @@ async def test_leaving_the_mode_keeps_the_overlay_entering_goes_on_with_it_and_d
     assert (session.trial.waiting, "a.txt" in listed.result, (workspace / "a.txt").exists()) == (0, False, False)
 
 
+@pytest.mark.full
 async def test_what_is_not_merged_is_a_patch_after_a_close_and_without_overlays_the_mode_is_normal(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:

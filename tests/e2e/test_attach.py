@@ -292,7 +292,6 @@ async def test_a_setting_of_who_started_the_host_is_not_that_of_another_client(
     assert (await client.new_session()).mode is Mode.NORMAL
 
 
-@pytest.mark.quick
 async def test_a_client_from_elsewhere_needs_the_token_and_an_open_folder(program: Program, start: Start) -> None:
     hosted = await start(ASKS, END)
     program.home, program.workspace = Path(os.environ["LMTUI_HOME"]), hosted.folder

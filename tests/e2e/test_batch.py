@@ -114,7 +114,6 @@ async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is
     assert (await program.run(*apply)).code == 64
 
 
-@pytest.mark.quick
 async def test_a_batch_that_a_folder_brings_is_neither_resumed_nor_shown_nor_applied(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
         address = f"tcp://127.0.0.1:{scheduler.getsockname()[1]}"

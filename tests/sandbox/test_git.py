@@ -10,7 +10,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.sandbox.repository import find_repository
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import BUBBLEWRAP, ISOLATED, LANDLOCK, WITH_SHELL, Gate, OpenSandbox, fill, git
-from tests.sets import for_each
+from tests.sets import few, for_each
 
 pytestmark = pytest.mark.git
 
@@ -151,7 +151,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("backend", [*ISOLATED, LANDLOCK])
-@pytest.mark.parametrize(("place", "commands"), PLACES)
+@pytest.mark.parametrize(("place", "commands"), few(PLACES))
 async def test_a_git_folder_outside_is_used_and_only_git_changes_it(
     tmp_path: Path, open_sandbox: OpenSandbox, place: str, commands: list[str], backend: str
 ) -> None:

@@ -106,6 +106,7 @@ def children() -> set[str]:
     return {pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
 
 
+@pytest.mark.full
 async def test_single_hunks_are_kept_and_what_was_there_before_too(
     sandbox: WorkspaceSandbox, tried: Tried, workspace: Path
 ) -> None:
@@ -445,7 +446,7 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
     await overlay.close()
 
 
-@pytest.mark.parametrize(("done", "mine"), [("", ""), ("new", "a"), ("a b new", "a"), ("a", "b")])
+@pytest.mark.parametrize(("done", "mine"), few([("", ""), ("a b new", "a"), ("new", "a"), ("a", "b")]))
 async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_back(
     sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, done: str, mine: str
 ) -> None:

@@ -89,6 +89,7 @@ async def test_each_broken_definition_is_asked_about_alone_and_the_files_stay_as
     assert (tmp_path / "pkg/numbers.py").read_text() == CODE
 
 
+@pytest.mark.full
 async def test_drafts_that_help_nothing_or_break_another_test_are_not_kept(runner: WorkspaceCheckRunner) -> None:
     names, questions = await run(runner, lambda _: "I do not know.")
     assert (names, len(questions)) == ([], MOST_DRAWS)

@@ -171,6 +171,7 @@ async def test_a_goal_says_in_words_what_came_of_it(runner: Runner, command: str
 MISSING = ("lmtui-has-no-such-linter .", "@sh -c 'lmtui-has-no-such-linter'", "$(MAKE) absent", "python3 -m lmtui_no_such")
 
 
+@pytest.mark.full
 @for_each("recipe", few(MISSING))
 async def test_a_target_whose_program_is_missing_is_not_run_and_the_next_decides(runner: Runner, recipe: str) -> None:
     runner.told.clear()

@@ -71,6 +71,7 @@ async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_setting
     assert (ladder.is_on, ladder.command) == (False, "")
 
 
+@pytest.mark.full
 async def test_the_users_own_edits_are_looked_at_too(make: Make, tmp_path: Path) -> None:
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
     (tmp_path / "a.py").write_text("def f():\n    return 1\n")

@@ -43,7 +43,7 @@ def test_a_hard_message_in_pieces_gives_the_same(row: dict[str, Any]) -> None:
         assert parsed(row, size) == whole, size
     text = row["message"]
     if "thinking" not in row:
-        for at in range(1 + len(text) % 5, len(text), depth(40, 5)):
+        for at in range(1 + len(text) % 5, len(text), depth(80, 5)):
             assert read((text[:at], text[at:]), TOOLS, is_cut=row.get("cut", False))[0] == whole, f"cut at {at}"
 
 

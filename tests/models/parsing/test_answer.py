@@ -33,7 +33,7 @@ def test_a_message_cut_anywhere_gives_the_same_and_its_pieces_add_up_to_the_text
         assert text.endswith(whole[0].text)
     else:
         assert (text, thinking) == (whole[0].text, whole[0].thinking)
-    for at in range(1 + len(case.message) % depth(6, 1), len(case.message), depth(6, 1)):
+    for at in range(1 + len(case.message) % depth(12, 1), len(case.message), depth(12, 1)):
         parts = (case.message[:at], case.message[at:])
         found = read(parts, case.tools, case.form, is_cut=case.is_cut)
         assert (found[0], found[2]) == (whole[0], whole[2]), f"cut at {at}"
@@ -120,7 +120,7 @@ HOSTILE = {
 @for_each("name", HOSTILE)
 @for_each("size", [1_000_000, 7])
 def test_a_hostile_answer_takes_time_by_its_length(name: str, size: int) -> None:
-    text = HOSTILE[name][: len(HOSTILE[name]) // depth(16, 1)]
+    text = HOSTILE[name][: len(HOSTILE[name]) // depth(32, 1)]
     parts = [text[at : at + size] for at in range(0, len(text), size)]
     began = time.process_time()
     _unguarded(parts)

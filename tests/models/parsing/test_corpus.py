@@ -63,7 +63,7 @@ def test_a_real_message_cut_anywhere(key: str) -> None:
     text, tools, is_cut = row["message"].get("content") or "", SCHEMAS[row["schema"]], row["finish_reason"] == "length"
     whole, _, is_over = read([text], tools, form_of(row), is_cut=is_cut)
     assert ([list(call) for call in calls_of(whole)], whole.text) == (EXPECTED[key]["calls"], EXPECTED[key]["text"])
-    for at in range(1 + len(text) % depth(16, 1), len(text), depth(16, 1)):
+    for at in range(1 + len(text) % depth(32, 1), len(text), depth(32, 1)):
         found, _, ended = read([text[:at], text[at:]], tools, form_of(row), is_cut=is_cut)
         assert (found, ended) == (whole, is_over), f"cut at {at}"
 
