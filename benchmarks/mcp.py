@@ -100,7 +100,7 @@ async def _all_there(folder: Path) -> float:
             are_there.set()
 
     _ = room.listen(look)
-    room.start()
+    await room.loaded()
     async with asyncio.timeout(_LIMIT_S):
         await are_there.wait()
     elapsed_s = time.monotonic() - began

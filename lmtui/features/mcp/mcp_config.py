@@ -169,10 +169,9 @@ def read_servers(workspace: Path) -> ServerFiles:
         for name, value in found:
             try:
                 entry = checked_entry(name, value, str(path), is_own=is_own)
+                entries.setdefault(entry.name, entry)
             except ConfigError as error:
                 problems.append(error.full_text())
-            else:
-                entries.setdefault(entry.name, entry)
     return ServerFiles(tuple(sorted(entries.values(), key=lambda entry: entry.name)), tuple(problems))
 
 

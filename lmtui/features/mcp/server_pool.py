@@ -137,14 +137,13 @@ class McpRoom:
             self._run(self._begin_again(server))
 
     def accept(self, name: str) -> None:
-        server = self._servers.get(name)
-        if server is None:
+        if (server := self._servers.get(name)) is None:
             return
         if server.state in (ServerState.CHANGED, ServerState.LOGIN):
             server.accept()
-            return
-        server.memory.keep(answered(server.entry, server.memory.known, is_trusted=True))
-        self._run(self._begin_again(server))
+        else:
+            server.memory.keep(answered(server.entry, server.memory.known, is_trusted=True))
+            self._run(self._begin_again(server))
 
     def choose_reach(self, name: str, reach: Reach) -> None:
         _ = set_reach(self._workspace, name, reach)
@@ -160,11 +159,9 @@ class McpRoom:
             server.memory.look_again()
             if server.entry != entry:
                 self._run(self._begin_again(server))
-            elif not entry.needs_yes:
-                continue
-            elif server.state in (ServerState.WAITING, ServerState.REFUSED):
+            elif entry.needs_yes and server.state in (ServerState.WAITING, ServerState.REFUSED):
                 self._begin(server)
-            elif resting_state(server.entry, server.memory.known) is not None:
+            elif entry.needs_yes and resting_state(server.entry, server.memory.known) is not None:
                 server.forget_tools()
                 self._run(self._begin_again(server))
 

@@ -321,9 +321,8 @@ def _item(entry: ServerEntry) -> TrustItem:
     given = f", given your {', '.join(f'${name}' for name in _variables(entry))}" if _variables(entry) else ""
     reads = "" if entry.can_write or entry.url else ", workspace read-only"
     words = f"{entry.name}: {place}{entry.words}{begins}{variables}{sends}{login}{given}{folders}{reach}{reads}{choice}"
-    return TrustItem(
-        KIND, entry.source, escape_invisible_line(words), entry.digest, entry.name if entry.kind == "stdio" else ""
-    )
+    started = entry.name if entry.kind == "stdio" else ""
+    return TrustItem(KIND, entry.source, escape_invisible_line(words), entry.digest, started)
 
 
 def _variables(entry: ServerEntry) -> tuple[str, ...]:
