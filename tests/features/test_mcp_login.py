@@ -45,10 +45,7 @@ class Client:
         headers = (("Authorization", f"Bearer {key}"),) if key else ()
         entry = ServerEntry("paper", "f", is_own=True, kind="http", url=f"{url}/mcp", headers=headers)
         self.memory = Memory(workspace, entry)
-        self.server = RunningServer(self.memory, ServerEnvironment(workspace, self._no_launcher, {}, browse=self._browse))
-
-    async def _no_launcher(self) -> None:
-        return None
+        self.server = RunningServer(self.memory, ServerEnvironment(workspace, no_launcher, {}, browse=self._browse))
 
     async def _browse(self, url: str) -> None:
         self.visited.append(url)
