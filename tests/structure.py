@@ -16,6 +16,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from lmtui.tui.commands import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 HELD = Path(__file__).with_name("structure.json")
 # Names that every feature folder may use for its own part.
@@ -86,13 +88,6 @@ class Structure:
         importers = Counter(used for name in self.trees for used in self.imports[name])
         return round(100 * sum(importers[name] == 1 for name in self.modules) / len(self.modules), 2)
 
-    def rows_of_keys(self) -> int:
-        """Return how many rows the tables of `commands_in` have."""
-        trees = [self.trees[name] for name, text in self.texts.items() if "commands_in(" in text]
-        calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        rows = [each for node in calls if getattr(node.func, "id", "") == "commands_in" for each in node.args[1:]]
-        return sum(isinstance(each, ast.Tuple) for each in rows)
-
     def doubled_classes(self) -> set[str]:
         """Return class names that are used more than once."""
         return {name for name, found in self.classes.items() if len(found) > 1}
@@ -146,7 +141,7 @@ class Structure:
             "module names used more than once": sum(count > 1 and name not in PATTERN for name, count in names.items()),
             "class names used more than once": len(self.doubled_classes()),
             "settings": len(re.findall(r"= _setting\(", whole)),
-            "commands and keys": len(re.findall(r"(?<![\w.])Command\(", whole)) + self.rows_of_keys(),
+            "rows of the table of commands": len(COMMANDS),
             "protocols": sum("Protocol" in each for each in bases),
             "null objects": sum(bool(re.fullmatch(r"No[A-Z]\w+", name)) for name in self.classes),
             "features named in the spine": len(self.features_named()),
