@@ -102,14 +102,8 @@ def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
     lines += ["", "| task | state | attempts | lines | commit | why |", "|---|---|---|---|---|---|"]
     for each in report["tasks"]:
         added, removed = each["attempts"][-1]["lines"] if each["attempts"] else (0, 0)
-        cells = (
-            f"{each['id']} {each['title']}",
-            each["state"],
-            len(each["attempts"]),
-            f"+{added} −{removed}",
-            each["commit"][:9],
-            each["why"],
-        )
+        title, size = f"{each['id']} {each['title']}", f"+{added} −{removed}"
+        cells = (title, each["state"], len(each["attempts"]), size, each["commit"][:9], each["why"])
         lines.append(f"| {' | '.join(sanitize_line(str(cell)).replace('|', '·') for cell in cells)} |")
     rows = [(sanitize_line(role), *(each.get(name, 0) for name in _USAGE)) for role, each in report.get("usage", {}).items()]
     if rows:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, SandboxError
@@ -27,7 +27,7 @@ from lmtui.engine.review import blocking_findings
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
 from lmtui.features.attempt_values import Attempt
-from lmtui.features.pipeline.plan_queue import Change, PipelineFile
+from lmtui.features.pipeline.plan_queue import Change, PipelineFile, changed_plan
 from lmtui.features.pipeline.values import (
     ENDED,
     MOST_TASK_ATTEMPTS,
@@ -47,7 +47,6 @@ from lmtui.features.service import FeatureHost, TaskAttempts
 from lmtui.sandbox.overlays import full_disk
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-_T = TypeVar("_T")
 _AWAY = frozenset({Fault.UNREACHABLE, Fault.LOADING, Fault.BUSY})
 _COOLDOWN_S, _MOST_COOLDOWN_S = 30.0, 1_800.0
 _LOOK_S = 5.0
@@ -99,7 +98,7 @@ class _TaskWork:
 
 
 class PlanRunner:
-    """Works on one plan.
+    """Works on one plan.  Who changes the queue sets `wake`, so that it is looked at now.
 
     Args:
         host: of the workspace.
@@ -117,17 +116,13 @@ class PlanRunner:
         self._suite: list[str] | None = None
         self._away: dict[int, int] = {}
         self._merges = 0
-        self._wake = asyncio.Event()
+        self.wake = asyncio.Event()
         self._role_session: EngineSession | None = None
 
     @property
     def role_session(self) -> str:
         """Return the id of the session in which the planner and the reviewer were asked, empty where they were not."""
         return self._role_session.id if self._role_session is not None else ""
-
-    def wake(self) -> None:
-        """Look at the queue now: somebody changed it."""
-        self._wake.set()
 
     async def run(self) -> None:
         """Work until nothing can be begun any more.  Cancelled, what is under way becomes ready again.
@@ -149,10 +144,10 @@ class PlanRunner:
                         await self._wave(wave, slots)
                     if self._options.is_once:
                         break
-                elif next_due(self.plan, self._options.phase) is None:
+                elif (due := next_due(self.plan, self._options.phase)) is None:
                     break
                 else:
-                    await self._nap()
+                    await self._nap((due - datetime.now(UTC)).total_seconds())
                 await self.change(lambda _: ())  # takes up what other processes changed
         finally:
             if self._role_session is not None:
@@ -171,18 +166,14 @@ class PlanRunner:
         await self.change(lambda plan: [replace(plan.task(task_id), state=state, **changes)])
 
     def _show(self) -> None:
-        tasks = (
-            replace(each, attempts=(*each.attempts, live)) if (live := self._live.get(each.id)) else each
-            for each in self.plan.tasks
-        )
-        self._watcher.on_change(replace(self.plan, tasks=tuple(tasks)))
+        tasks = [each for each in self.plan.tasks if each.id in self._live]
+        live = [replace(each, attempts=(*each.attempts, self._live[each.id])) for each in tasks]
+        self._watcher.on_change(changed_plan(self.plan, live))
 
-    async def _nap(self) -> None:
-        self._wake.clear()
-        due = next_due(self.plan, self._options.phase)
-        seconds = (due - datetime.now(UTC)).total_seconds() if due is not None else _LOOK_S
+    async def _nap(self, seconds: float) -> None:
+        self.wake.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), min(max(seconds, 0.05), _LOOK_S))
+            await asyncio.wait_for(self.wake.wait(), min(max(seconds, 0.05), _LOOK_S))
 
     async def _recover(self) -> None:
         """Make ready what a killed process was working on, and finish what it was merging."""

@@ -309,12 +309,7 @@ class PipelineScreen(BesideChat):
     tab = "Pipeline"
 
     def __init__(
-        self,
-        plans: WorkspacePipeline,
-        now: Callable[[], datetime],
-        *,
-        open_session: Callable[[str], object],
-        folder: Path,
+        self, plans: WorkspacePipeline, now: Callable[[], datetime], *, open_session: Callable[[str], object], folder: Path
     ) -> None:
         super().__init__()
         self._plans, self._now, self._open_session, self._folder = plans, now, open_session, folder

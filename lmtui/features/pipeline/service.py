@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
@@ -28,7 +27,6 @@ from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import ChildKind, SessionAgentRunner
 from lmtui.engine.file_changes import to_the_end
-from lmtui.engine.session import EngineSession
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile, find_plan, run_lock
 from lmtui.features.pipeline.planner import decompose, files_to_read, survey_text
 from lmtui.features.pipeline.report import checkpoint_files, report_files, report_object, tasks_json, usage_by_role
@@ -291,7 +289,7 @@ class PipelineService(WorkspaceFeature):
         plan_id = (await self.find(wanted)).id
         if self._runner is not None and self._runner.plan.id == plan_id:
             await self._runner.change(change)
-            self._runner.wake()
+            self._runner.wake.set()
             return self._runner.plan
         changed = await asyncio.to_thread(self._file.change, plan_id, change)
         self._show(changed)
@@ -311,7 +309,9 @@ class PipelineService(WorkspaceFeature):
         try:
             specs = await decompose(
                 text,
-                partial(_asked, session),
+                lambda system, prompt, schema: session.role_requests.ask(
+                    ModelRole.PLANNER, "plan", (system, prompt), schema=schema
+                ),
                 await session.role_requests.window_tokens(),
                 self.host.count_tokens,
                 survey="" if is_listed else await self._survey(text),
@@ -416,7 +416,7 @@ class PipelineService(WorkspaceFeature):
     async def write(self, plan: PipelinePlan, files: dict[str, str], what: str, options: RunOptions) -> None:
         """Write files of a plan into its folder, and commit them."""
         sandbox = await self.host.sandbox()
-        paths = {f"{PLANS_FOLDER}/{plan.name}/{name}": text for name, text in files.items()}
+        paths = {f"{plan.folder}/{name}": text for name, text in files.items()}
         try:
             decision = decide_all("write", Access.WRITE, tuple(paths), Mode.AUTO, self.host.rules())
             if decision.verdict is Verdict.DENY:
@@ -467,10 +467,6 @@ def _require_phase(plan: PipelinePlan, phase: str) -> None:
     if phase and phase not in known:
         named = ", ".join(sanitize_line(each) for each in known if each)
         raise UsageError(f"the plan {plan.name} has no phase {sanitize_line(phase)[:60]!r}", f"Its phases: {named or 'none'}.")
-
-
-async def _asked(session: EngineSession, system: str, prompt: str, schema: dict[str, object]) -> str | None:
-    return await session.role_requests.ask(ModelRole.PLANNER, "plan", (system, prompt), schema=schema)
 
 
 def _measured(store: SessionStore, sessions: Iterable[str]) -> tuple[dict[str, int], dict[str, dict[str, float]]]:

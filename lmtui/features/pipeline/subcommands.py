@@ -20,15 +20,7 @@ from lmtui.features.pipeline.plan_queue import PipelineFile, find_plan, run_lock
 from lmtui.features.pipeline.planner import ideate_task, preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.service import PipelineService
-from lmtui.features.pipeline.values import (
-    PLANS_FOLDER,
-    PipelinePlan,
-    PipelineTask,
-    TaskAction,
-    WorkspacePipeline,
-    status_lines,
-    task_line,
-)
+from lmtui.features.pipeline.values import PipelinePlan, PipelineTask, TaskAction, WorkspacePipeline, status_lines, task_line
 from lmtui.features.service import CommandCall, stopping
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
@@ -154,7 +146,7 @@ async def _run(service: PipelineService, path: str, arguments: argparse.Namespac
     lines = status_lines(done) if done else ["Nothing to do: no plan is left."]
     _tell(arguments, found[0] if path else found, "\n".join(lines))
     if not arguments.json:
-        say("\n".join(f"report: {PLANS_FOLDER}/{plan.name}/quality_report.md" for plan in done), file=sys.stderr)
+        say("\n".join(f"report: {plan.folder}/quality_report.md" for plan in done), file=sys.stderr)
     return 0 if arguments.architect_only or all(plan.is_done for plan in done) else EXIT_NOT_DONE
 
 

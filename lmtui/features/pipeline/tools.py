@@ -20,15 +20,6 @@ from lmtui.features.pipeline import values as pipeline
 from lmtui.features.pipeline.planner import is_check
 from lmtui.features.pipeline.report import task_checkpoint
 from lmtui.features.pipeline.task_list import fitted_title, paths_in, read_task_list, task_item, task_number
-from lmtui.features.pipeline.values import (
-    OVER,
-    PLANS_FOLDER,
-    PipelinePlan,
-    PipelineState,
-    TaskAction,
-    TaskSpec,
-    WorkspacePipeline,
-)
 from lmtui.plain_files import list_plain
 from lmtui.tools.tool import Arguments, BroughtTools, OtherTool, Told, Tool, argument
 
@@ -62,14 +53,14 @@ class PipelineArguments(Arguments):
     max_steps: int = argument(0, also=("steps", "max_tool_calls"), is_told=False, ge=0)
     max_tokens: int = argument(0, also=("tokens", "token_budget"), is_told=False, ge=0)
 
-    def spec(self) -> TaskSpec:
+    def spec(self) -> pipeline.TaskSpec:
         """Return the new task."""
         is_command = is_check(self.acceptance)
         text = self.text.strip() if is_command else f"{self.text}\n{self.acceptance}".strip()
         title, text = fitted_title(" ".join(self.title.split()), text)
         files = tuple(path for each in self.files for path in paths_in(each))
         checks = tuple(" ".join(each.split()) for each in (*self.checks, *[self.acceptance] * is_command))
-        return TaskSpec(title, text, files, tuple(self.after), checks, "", self.max_steps, self.max_tokens)
+        return pipeline.TaskSpec(title, text, files, tuple(self.after), checks, "", self.max_steps, self.max_tokens)
 
 
 def _form(action: str, task: object = "NUMBER") -> str:
@@ -81,16 +72,24 @@ def _stem(path: str) -> str:
     return re.sub(r"[^\w-]+", "-", path.strip().lower().removesuffix(".md").rpartition("/")[2]).strip("-")[:60] or "tasks"
 
 
-async def _target(given: PipelineArguments, context: ToolContext) -> tuple[str, PipelinePlan | None, str, str]:
+def _plans(context: ToolContext) -> pipeline.WorkspacePipeline:
+    if pipeline.WorkspacePipeline not in context.features:
+        raise ToolError("there is no pipeline here: you work on one task. Do that task.")
+    return context.features[pipeline.WorkspacePipeline]
+
+
+async def _target(given: PipelineArguments, context: ToolContext) -> tuple[str, pipeline.PipelinePlan | None, str, str]:
     """Return the plan that is named, else the newest, else a new one.
 
     That is its path, itself if it was begun, its text and hash.
     """
-    if pipeline.WorkspacePipeline not in context.features:
-        raise ToolError("there is no pipeline here: you work on one task. Do that task.")
-    plans, wanted = await context.features[pipeline.WorkspacePipeline].read(), given.plan.strip()
+    plans, wanted = await _plans(context).read(), given.plan.strip()
     paths = [*(each.path for each in plans), *await _files(plans, context)]
-    new = wanted if wanted.lower().endswith(".md") and not pipeline.is_outside(wanted) else f"{PLANS_FOLDER}/{_stem(wanted)}.md"
+    new = (
+        wanted
+        if wanted.lower().endswith(".md") and not pipeline.is_outside(wanted)
+        else f"{pipeline.PLANS_FOLDER}/{_stem(wanted)}.md"
+    )
     path = next((each for each in paths if wanted in ("", each) or _stem(wanted) == _stem(each)), new)
     plan, text, sha256 = next((each for each in plans if each.path == path), None), "", ""
     with contextlib.suppress(SandboxError):
@@ -99,11 +98,11 @@ async def _target(given: PipelineArguments, context: ToolContext) -> tuple[str, 
     return path, plan, text, sha256
 
 
-async def _files(plans: Sequence[PipelinePlan], context: ToolContext) -> list[str]:
+async def _files(plans: Sequence[pipeline.PipelinePlan], context: ToolContext) -> list[str]:
     """Return the plans in the folder `plans` that were not begun."""
     known = {each.path.lower() for each in plans}
     with contextlib.suppress(SandboxError):
-        paths = [each.path for each in await context.sandbox.list_directory(PLANS_FOLDER) if each.kind == "file"]
+        paths = [each.path for each in await context.sandbox.list_directory(pipeline.PLANS_FOLDER) if each.kind == "file"]
         return [each for each in paths if pipeline.is_plan_file(each) and each.lower() not in known]
     return []
 
@@ -113,7 +112,7 @@ async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool)
     (path, plan, old, sha256), spec = await _target(given, context), given.spec()
     if plan is not None:
         number = pipeline.added_task(plan, spec).id
-        _ = await context.features[pipeline.WorkspacePipeline].add_task(plan.id, spec) if is_real else None
+        _ = await _plans(context).add_task(plan.id, spec) if is_real else None
     else:
         text = (f"{old.rstrip()}\n" if old else f"# {_stem(path)}\n\n") + task_item(spec)
         before, specs = read_task_list(old) if old else [], read_task_list(text) or []
@@ -133,20 +132,20 @@ async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool)
 async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
     """Begin or go on with a plan, or only say what would be done."""
     path, plan, shown, sha256 = await _target(given, context)
-    if context.features[pipeline.WorkspacePipeline].is_running:
+    if _plans(context).is_running:
         raise UsageError("a plan is running already")
     if not shown.strip() or context.seen.setdefault(path, sha256) != sha256:
         raise UsageError(f"{sanitize_line(path)} is not there, or has changed: add a task first with {_ADD}")
     if plan is not None and pipeline.plan_id(shown) == plan.id:  # else the file has changed, and is planned again
-        if plan.counts[PipelineState.FAILED] and not plan.counts[PipelineState.READY]:
+        if plan.counts[pipeline.PipelineState.FAILED] and not plan.counts[pipeline.PipelineState.READY]:
             raise UsageError(f"only failed tasks are left: first {_form('retry')} or {_form('skip')}")
-        shown = "\n".join(task_item(each.spec) for each in plan.queue if each.state not in OVER)
+        shown = "\n".join(task_item(each.spec) for each in plan.queue if each.state not in pipeline.OVER)
         if is_real and plan.is_paused:
-            await context.features[pipeline.WorkspacePipeline].pause(plan.id, is_paused=False)
+            await _plans(context).pause(plan.id, is_paused=False)
     if not is_real:
         return f"work on {sanitize_line(path)} in the background, unattended: what passes its checks is kept\n\n{shown}"
-    if not context.features[pipeline.WorkspacePipeline].is_running:  # a plan that was paused goes on already
-        await context.features[pipeline.WorkspacePipeline].begin(path)
+    if not _plans(context).is_running:  # a plan that was paused goes on already
+        await _plans(context).begin(path)
     return f"{sanitize_line(path)} runs in the background while lmtui is open. Do not do its tasks yourself. Tell the user."
 
 
@@ -155,34 +154,33 @@ async def _change(given: PipelineArguments, context: ToolContext, *, is_real: bo
     path, plan, *_ = await _target(given, context)
     if plan is None:
         raise UsageError(f"{sanitize_line(path)} was not begun: {_form('run')} begins it")
-    failed = [each.id for each in plan.queue if each.state is PipelineState.FAILED and each.attempts]
+    failed = [each.id for each in plan.queue if each.state is pipeline.PipelineState.FAILED and each.attempts]
     tasks = [] if given.action == "pause" else [given.task] if given.task or given.action == "skip" else failed
     if not is_real:
         return " ".join((given.action, *map(str, tasks), f"in the plan {plan.name}"))
     if given.action == "pause":
-        await context.features[pipeline.WorkspacePipeline].pause(plan.id, is_paused=True)
+        await _plans(context).pause(plan.id, is_paused=True)
     for each in tasks:
-        await context.features[pipeline.WorkspacePipeline].do(plan.id, each, TaskAction(given.action))
+        await _plans(context).do(plan.id, each, pipeline.TaskAction(given.action))
     return f"ok: {given.action} {', '.join(map(str, tasks))}. To go on: {_form('run')}."
 
 
 async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
-    (_, plan, *_), plans = await _target(given, context), await context.features[pipeline.WorkspacePipeline].read()
+    (_, plan, *_), plans = await _target(given, context), _plans(context).known
     others = [each for each in plans if plan is None or each.id != plan.id][:5]
     lines = [f"Other plan: {sanitize_line(each.name)}: {each.summary()}" for each in others]
-    is_running = context.features[pipeline.WorkspacePipeline].is_running
+    is_running = _plans(context).is_running
     how = "Not started, or being planned: {}" if is_running else 'Not started: {{"action": "run", "plan": "{}"}}'
     lines += [how.format(sanitize_line(each)) for each in await _files(plans, context)][:5]
     if plan is None or not is_real:
         return "\n".join((*lines, f"Next: {_ADD}."))
     if given.task:
         return task_checkpoint(plan, plan.task(given.task))[:_MOST_CHECKPOINT_CHARS]
-    failed = [each for each in plan.queue if each.state is PipelineState.FAILED]
-    lines += [
-        f"Task {task.id} failed: {sanitize_line(each)[:_MOST_CHARS]}" for task in failed for each in task.last.findings[:3]
-    ]
+    failed = [each for each in plan.queue if each.state is pipeline.PipelineState.FAILED]
+    findings = [(task.id, each) for task in failed for each in task.last.findings[:3]]
+    lines += [f"Task {number} failed: {sanitize_line(each)[:_MOST_CHARS]}" for number, each in findings]
     ways = f"{_form('retry', failed[0].id)} or {_form('skip', failed[0].id)}, then {_form('run')}." if failed else _form("run")
-    ways = "nothing, all is done." if all(each.state in OVER for each in plan.tasks) else ways
+    ways = "nothing, all is done." if all(each.state in pipeline.OVER for each in plan.tasks) else ways
     lines.append(f"Next: {'wait, it is running.' if is_running else ways}")
     return "\n".join((*(" ".join(each.split()) for each in pipeline.status_lines([plan])[:_MOST_LINES]), *lines[-_MOST_LINES:]))
 
@@ -226,7 +224,7 @@ PIPELINE = Tool(
 )
 
 
-def offered(plans: WorkspacePipeline, workspace: Path) -> BroughtTools:
+def offered(plans: pipeline.WorkspacePipeline, workspace: Path) -> BroughtTools:
     """Return the tool for a conversation: the model learns of it once there are plans.  Its `offer` blocks until then."""
     is_told = False
 
@@ -235,7 +233,7 @@ def offered(plans: WorkspacePipeline, workspace: Path) -> BroughtTools:
         del window_tokens
         is_told = is_told or bool(plans.known)
         if not is_told:
-            files = list_plain(workspace, PLANS_FOLDER)
+            files = list_plain(workspace, pipeline.PLANS_FOLDER)
             is_told = any(kind == "file" and pipeline.is_plan_file(name) for name, kind in files)
         is_in = tool_set is ToolSet.ALL or (is_told and tool_set in (ToolSet.FULL, ToolSet.LEAN))
         return (PIPELINE.spec(),) if is_in else ()

@@ -171,6 +171,11 @@ class PipelinePlan:
     is_done: bool = False
     problem: str = ""
 
+    @property
+    def folder(self) -> str:
+        """Return where its files are, relative to the workspace."""
+        return f"{PLANS_FOLDER}/{self.name}"
+
     def task(self, task_id: int) -> PipelineTask:
         """Return a task by its id.
 
@@ -212,13 +217,11 @@ class PipelinePlan:
     def summary(self) -> str:
         """Return how far it is, in one line."""
         counts = self.counts
-        working, failed = sum(counts[each] for each in WORKING), counts[PipelineState.FAILED]
         parts = [f"{counts[PipelineState.DONE]} of {pluralize(len(self.tasks), 'task')} done"]
-        parts += [f"{working} working"] if working else []
-        parts += [f"{failed} failed"] if failed else []
-        parts += [f"{counts[PipelineState.SKIPPED]} skipped"] if counts[PipelineState.SKIPPED] else []
-        parts += ["paused"] if self.is_paused else []
-        return ", ".join(parts)
+        working = sum(counts[each] for each in WORKING)
+        rest = (working, "working"), (counts[PipelineState.FAILED], "failed"), (counts[PipelineState.SKIPPED], "skipped")
+        parts += [f"{count} {what}" for count, what in rest if count]
+        return ", ".join([*parts, *["paused"] * self.is_paused])
 
 
 def plan_id(text: str) -> str:
@@ -406,13 +409,9 @@ def status_lines(plans: Sequence[PipelinePlan]) -> list[str]:
 def task_line(plan: PipelinePlan, task: PipelineTask) -> str:
     """Return a task in one line."""
     waits = plan.waits_for(task) if task.state is PipelineState.READY else ()
-    notes = [
-        f"after {', '.join(map(str, waits))}" if waits else "",
-        "paused" if task.is_paused else "",
-        sanitize_line(task.why),
-    ]
+    after = f"after {', '.join(map(str, waits))}" if waits else ""
     tries = pluralize(len(task.attempts), "attempt") if task.attempts else ""
-    note = " · ".join(each for each in (tries, *notes) if each)
+    note = " · ".join(filter(None, (tries, after, "paused" * task.is_paused, sanitize_line(task.why))))
     return f"{task.id:>3}  {task.state:<9}  {sanitize_line(task.spec.title)}" + (f"  ({note})" if note else "")
 
 
