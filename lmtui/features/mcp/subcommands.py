@@ -55,6 +55,8 @@ async def mcp(call: CommandCall) -> int:
     arguments, workspace = call.arguments, call.workspace.workspace
     if arguments.action == "serve":
         await load("lmtui.features.mcp.tool_server:serve")(call)
+    if arguments.action != "list" and not arguments.name:
+        raise UsageError("no server is named", f"Write: lmtui mcp {arguments.action} NAME")
     if arguments.action in ("add", "get", "remove", "set"):
         return await asyncio.to_thread(_change, workspace, arguments)
     if arguments.action == "login":
@@ -72,8 +74,6 @@ async def mcp(call: CommandCall) -> int:
 def _change(workspace: Path, arguments: argparse.Namespace) -> int:
     """Add, show or remove one entry, or choose where it runs.  Blocks."""
     name = arguments.name
-    if not name:
-        raise UsageError("no server is named", f"Write: lmtui mcp {arguments.action} NAME")
     if arguments.action == "get":
         file, entry = entry_of(name, workspace)
         found = next((Memory(workspace, each).entry for each in read_servers(workspace).entries if each.name == name), None)
@@ -133,8 +133,6 @@ async def _says_yes(url: str) -> bool:
 
 async def _log_in(call: CommandCall, name: str) -> int:
     """Let the user log in in their browser, at most ten minutes, and say what became of it."""
-    if not name:
-        raise UsageError("no server is named", "Write: lmtui mcp login NAME")
     async with started_servers(call.workspace) as room:
         server = next((each for each in room.servers() if each.name == name), None)
         if server is None:
