@@ -69,7 +69,7 @@ TUNING_NAMES = {
     "ReadsBlock.can_fold": "lmtui/tui/lines/calls.py",
     "FileTree.current": "lmtui/tui/lines/file_tree.py",
     "BackgroundCommand.state": "lmtui/core/workspace.py",
-    "FrameChannel.receive": "lmtui/host/link.py",
+    "FrameChannel.receive": "lmtui/host/remote.py",
     "silent_address": "lmtui/app/reports.py",
     "McpService.check": "lmtui/features/mcp/service.py",
     "Forwarder._accept": "lmtui/sandbox/guest/forward.py",

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +18,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import AgentRow, SessionSummary
 from lmtui.host import rpc
 from lmtui.host.access import read_token
-from lmtui.host.connect import STATUS, HostInfo, Target, ask_host, ensure_host, running_host, socket_file, token_file
+from lmtui.host.connect import STATUS, HostInfo, Target, ask_host, ensure_host, has_ended, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
 
 _STOP_LIMIT_S = 30.0
@@ -79,11 +78,8 @@ def _stop(*, is_forced: bool) -> int:
         )
     with contextlib.suppress(HostError):  # not by its process id, which can be another program's here
         ask_host(STATUS, method="DELETE")
-    until = time.monotonic() + _STOP_LIMIT_S
-    while running_host() is not None:
-        if time.monotonic() > until:
-            raise LmtuiError("the host does not stop", f"It calls itself process {found.pid}: kill it where it runs.")
-        time.sleep(0.05)
+    if not has_ended(_STOP_LIMIT_S):
+        raise LmtuiError("the host does not stop", f"It calls itself process {found.pid}: kill it where it runs.")
     say("The host has stopped.")
     return 0
 

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import socket as sockets
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,7 @@ from lmtui.core.errors import ConfigError, HostError, LmtuiError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
 from lmtui.host.access import FILE_NAME, read_token
-from lmtui.host.link import FrameChannel, HostStopped
+from lmtui.host.remote import FrameChannel, HostStopped
 from lmtui.paths import state_dir
 
 ATTACH = "/v1/attach"
@@ -121,7 +120,7 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
     if (found := running_host()) is not None and found.version == __version__:
         return found
     with _start_lock():  # of two that start one at once the second finds it
-        if (found := running_host()) is not None and (found.version == __version__ or not _has_ended()):
+        if (found := running_host()) is not None and (found.version == __version__ or not _ended_idle()):
             return found
         if found is not None and found.http and not options:
             options = ("--http", found.http.partition("//")[2])
@@ -140,7 +139,7 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
         raise LmtuiError(f"the host did not start: {text or 'no reason given'}", f"See {log}.")
 
 
-def _has_ended() -> bool:
+def _ended_idle() -> bool:
     """End a host that is idle; tell whether it has ended."""
     try:
         status = ask_host(STATUS)
@@ -149,10 +148,15 @@ def _has_ended() -> bool:
         ask_host(STATUS, method="DELETE")
     except (LmtuiError, LookupError):
         return running_host() is None
-    until = time.monotonic() + START_LIMIT_S
-    while running_host() is not None and time.monotonic() < until:
+    return has_ended(START_LIMIT_S)
+
+
+def has_ended(limit_s: float) -> bool:
+    """Wait for the end of this machine's host; tell whether it has ended.  Blocks."""
+    until = time.monotonic() + limit_s
+    while (runs := running_host() is not None) and time.monotonic() < until:
         time.sleep(0.02)
-    return running_host() is None
+    return not runs
 
 
 def _started(log: Path, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -216,9 +220,8 @@ class Target:
             if self.url:
                 parts = urlsplit(self.url)
                 scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-                context = ssl.create_default_context() if scheme == "wss" else None
                 url = f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}{ATTACH}"
-                return _open(connect, url, self.token, ssl=context, proxy=None)
+                return _open(connect, url, self.token, proxy=None)
             if may_start:
                 _ = ensure_host()
             check_socket_folder()
@@ -240,7 +243,7 @@ def _open(make: Callable[..., ClientConnection], url: str, token: str, **more: A
 
 
 class _WebSocketChannel:
-    """A connection as frames; implements `host.link.FrameChannel`."""
+    """A connection as frames; implements `host.remote.FrameChannel`."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection.__enter__()  # it ends with `close`

@@ -175,9 +175,14 @@ class EventFeed:
         history = session.history() if session is not None else ()
         return bool(history) and history[-1].seq == envelope.seq
 
-    def open(self, session_id: str = "") -> Reader:
-        """Return a queue that gets the events from now on; `close` ends it."""
+    def open(self, session_id: str = "", scope: Scope | None = None) -> Reader:
+        """Return a queue that gets the events from now on; `close` ends it.
+
+        A client that does not take what it is sent: the connection of `scope` is dropped a second after the queue overflows.
+        """
         reader = Reader(session_id)
+        if scope is not None and (abort := scope.get("extensions", {}).get(ABORT)) is not None:
+            reader.when_overflowed = partial(asyncio.get_running_loop().call_later, _LAST_WORDS_S, abort)
         if self._is_closed:
             reader.end()
         else:
@@ -229,33 +234,20 @@ async def until_one_ends(*work: Awaitable[object]) -> None:
         _ = await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def drop_when_slow(reader: Reader, scope: Scope) -> None:
-    """Drop the connection of a client whose queue has overflowed: in a second at the latest, whatever it was sent."""
-    if (abort := scope.get("extensions", {}).get(ABORT)) is not None:
-        reader.when_overflowed = partial(asyncio.get_running_loop().call_later, _LAST_WORDS_S, abort)
-
-
 class EventStream(Response):
-    """An answer whose body comes from a generator; it ends when the client goes, or `reader` overflows.
-
-    A client that does not take what was sent is dropped a second after its queue has overflowed.
-    """
+    """An answer whose body comes from a generator; it ends when that does, or the client goes."""
 
     media_type = EVENT_STREAM
 
-    def __init__(
-        self, blocks: AsyncGenerator[bytes, None], reader: Reader | None = None, headers: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, blocks: AsyncGenerator[bytes, None], headers: dict[str, str] | None = None) -> None:
         super().__init__(headers={"x-accel-buffering": "no", "connection": "close", **(headers or {})})
         del self.headers["content-length"]
         self._blocks = blocks
-        self._reader = reader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the blocks as they come."""
+        del scope
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        if self._reader is not None:
-            drop_when_slow(self._reader, scope)
         try:
             await until_one_ends(self._send(send), _gone(receive))
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,7 @@ class _HalfOpen:
     """Connections that have not sent their headers yet; with too many the oldest goes."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[_Http, asyncio.TimerHandle] = OrderedDict()
+        self._waiting: dict[_Http, asyncio.TimerHandle] = {}
 
     def add(self, connection: _Http) -> None:
         """Wait for the headers of a connection."""

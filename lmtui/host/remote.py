@@ -2,28 +2,618 @@
 
 A call that returns at once waits for the answer of the host (a local socket answers within a millisecond); what is drawn often
 is mirrored, so reading it costs nothing.  When the connection breaks, it is made again and what was missed is sent: the log has
-every durable event.  Messages: `lmtui.host.rpc`.
+every durable event.  A thread reads; what the front end is told comes on its own loop.  Messages: `lmtui.host.rpc`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
-from collections.abc import Sequence
+import contextvars
+import itertools
+import logging
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, Protocol, cast
 
-from lmtui.core.errors import HostError, LmtuiError, UsageError
-from lmtui.core.sessions import Extensions, Session, SessionHost
+from lmtui.app.archive import decode_event
+from lmtui.core import events
+from lmtui.core.errors import ClosedToNetwork, HostError, LmtuiError, UsageError
+from lmtui.core.events import Envelope
+from lmtui.core.messages import Role
+from lmtui.core.sessions import Extensions, Session, SessionHost, Subscriber
 from lmtui.host import rpc
-from lmtui.host.link import HostLink, LinkedSession, Open
 from lmtui.host.rpc import Kind, Member
 
-# -- the ports -----------------------------------------------------------------------------------------------------------
-
-
+_LOG = logging.getLogger(__name__)
+CALL_LIMIT_S = 10.0
 _LOOK_S = 1.0
 _RETRY_S = 0.2
+_AWAY = "The host does not answer."
+_STOPPED = "The host was stopped. Run `lmtui host start`; this window then reconnects."
+_DELETED = "This session was deleted elsewhere."
+_LONGEST_PAUSE_S = 5.0
+_TOLD_AT = 3  # by then the host is not just starting
+_AWAY_HINT = "Wait, or run `lmtui host status`. Saved work is not lost."
+
+
+class FrameChannel(Protocol):
+    """A connection that frames go through; its methods raise `ConnectionError` once it is broken."""
+
+    def send(self, frame: str) -> None:
+        """Send a frame; from any thread."""
+
+    def receive(self) -> str | bytes:
+        """Wait for the next frame and return it."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class HostStopped(ConnectionError):
+    """The host ended the connection because it ends itself: nobody but the user starts another."""
+
+
+Open = Callable[..., tuple[FrameChannel, str]]
+"""Makes a connection, and again when one breaks; returns its folder, too.  A host is started for it if `may_start`.
+
+Raises:
+    LmtuiError: no host runs, or it refuses.
+"""
+
+
+class PassingNotice(events.Notice):
+    """A notice of the connection; it is not part of the session."""
+
+    durable: ClassVar[bool] = False
+
+
+class RemoteSession:
+    """A session of the host; what is not here is asked of the host by the port (`core.sessions.Session`).
+
+    Of its events what was missed in a break comes before what came meanwhile.
+    """
+
+    def __init__(self, link: HostLink, session_id: str) -> None:
+        self._link, self._on, self.id = link, f"{rpc.SESSION}{session_id}", session_id
+        self._history: list[Envelope] = []
+        self._subscribers: list[Subscriber] = []
+        self.seq = 0
+        self._missed: list[Envelope] = []
+        self._held: list[Envelope] | None = None  # what comes while the missed events are read
+        self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
+        self.is_deleted = False
+        self._remote: Session = remote_port(link, self._on, "", Session)
+        link.sessions[session_id] = self
+
+    async def follow(self) -> None:
+        """Get every durable event so far, and each later one from now on."""
+        self._link.loop.use()
+        past = await asyncio.to_thread(self._read_past, concurrent.futures.Future.result)
+        early, self._history = self._history, past
+        self.seq = past[-1].seq if past else 0
+        for envelope in early:  # came while the past was read
+            self.publish(envelope)
+
+    def _read_past(self, wait: Callable[[concurrent.futures.Future[Any]], Any]) -> list[Envelope]:
+        """Return the durable events behind the last one that is known.  Blocks."""
+        parts: list[Sequence[str]] = []
+        last = wait(self._link.send(self._on, "", "follow", {"after": self.seq}, parts.append))
+        return [decode_event(line) for part in (*parts, last) for line in part]
+
+    def again(self) -> None:
+        """Take up the session in a host that was started again, or that the connection broke to; not on the loop."""
+        held = self._held = []
+        missed: list[Envelope] = []
+        try:
+            _ = self._link.wait(self._link.send(rpc.HOST, "", "open", {"session_id": self.id}))
+            missed = self._missed = self._read_past(self._link.wait)
+        finally:
+            self._link.loop.soon(lambda: self._catch_up(missed, held))
+
+    def _catch_up(self, missed: Sequence[Envelope], held: list[Envelope]) -> None:
+        """Publish what was missed before what came meanwhile, unless the connection broke again.  On the loop."""
+        if self._held is not held:
+            return
+        self._held = None
+        for envelope in (*missed, *held):
+            self.publish(envelope)
+
+    def known(self) -> Sequence[Envelope]:
+        """Return the history with what was missed, which may not be told yet; from any thread."""
+        return [*self._history, *self._missed]
+
+    def history(self) -> Sequence[Envelope]:
+        """Return every durable event so far, oldest first."""
+        return self._history
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` with each later event; the returned function ends it."""
+        self._subscribers.append(subscriber)
+        if self._early is not None:
+            self._link.loop.soon(self._tell_early)
+
+        def leave() -> None:
+            with contextlib.suppress(ValueError):
+                self._subscribers.remove(subscriber)
+
+        return leave
+
+    def _tell_early(self) -> None:
+        early, self._early = self._early, None
+        for envelope in early or ():
+            for subscriber in tuple(self._subscribers):
+                subscriber(envelope)
+
+    def publish(self, envelope: Envelope) -> None:
+        """Give an event to who listens; one that was there already is passed over.  On the loop."""
+        if self._held is not None and not isinstance(envelope.event, PassingNotice):
+            self._held.append(envelope)
+            return
+        if self._early is not None:
+            if self._subscribers:
+                self._tell_early()
+            elif envelope.event.durable:
+                self._early.clear()
+            else:
+                self._early.append(envelope)
+        if envelope.event.durable:
+            if envelope.seq <= self.seq:
+                return
+            self.seq = envelope.seq
+            self._history.append(envelope)
+        for subscriber in tuple(self._subscribers):
+            subscriber(envelope)
+
+    def tell(self, level: events.Level, text: str) -> None:
+        """Show a line that is not part of the session; from any thread."""
+        now = self._history[-1].time if self._history else datetime.now(UTC)
+        envelope = Envelope(self.seq, now, self.id, PassingNotice(level=level, text=text))
+        self._link.loop.soon(partial(self.publish, envelope))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._remote, name)
+
+    @property
+    def changes(self) -> Any:
+        """Return what it changed and the ways back, None where no checkpoints can be made."""
+        if not hasattr(self, "_has_changes"):
+            self._has_changes = self._link.wait(self._link.send(self._on, "", "has_changes", {}))
+        return self._remote.changes if self._has_changes else None
+
+    async def wait_idle(self) -> None:
+        """Wait until no turn runs and nothing is queued, over every break of the connection."""
+        while not self._link.is_closed.is_set() and not self.is_deleted:
+            try:
+                await self._remote.wait_idle()
+            except (HostError, UsageError):  # away, or there again and the session is not open in it yet
+                await asyncio.sleep(_RETRY_S)
+                _ = await asyncio.to_thread(self._link.is_there.wait, _LOOK_S)
+            else:
+                return
+
+    async def close(self) -> None:
+        """Stop following the session; it keeps running in the host."""
+        self._link.sessions.pop(self.id, None)
+        with contextlib.suppress(LmtuiError):
+            await asyncio.wrap_future(self._link.send(self._on, "", "close", {}))
+
+
+class _Function:
+    """A function that the host calls; where it returns something, that is sent back."""
+
+    def __init__(self, function: Callable[..., Any], hint: Any, where: tuple[str, str, str, str]) -> None:
+        self.function = function
+        self.takes, _ = rpc.function_types(hint)
+        self.where = where  # what it was given to: on, path, method and parameter, to give it again
+
+
+# What is sent once the connection is there again: done twice it does no harm, or the log tells that it was done.
+_SENT_LATER = frozenset({
+    "Session.submit", "Session.steer", "Session.answer", "Session.set_mode", "Session.set_model", "Session.rename",
+    "Session.revoke", "Goals.set", "Goals.clear", "Goals.pause", "Goals.resume", "Files.watch", "Waiting.go_on",
+})  # fmt: skip
+_SAID = frozenset({"submit", "steer"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """A call that waits for the connection; `seq` is the last event that its session had then."""
+
+    on: str
+    path: str
+    name: str
+    given: Mapping[str, Any]
+    seq: int
+
+    def is_done(self, history: Sequence[Envelope]) -> bool:
+        """Tell whether the log has what a user said: the call arrived before the connection broke."""
+        if self.name not in _SAID:
+            return False
+        text = str(self.given.get("text", "")).strip()
+        for event in (each.event for each in history if each.seq > self.seq):
+            match event:
+                case events.MessageAdded(role=Role.USER, text=said) if _is_said(text, said):
+                    return True
+                case events.InboxChanged(queued=queued) if any(_is_said(text, each) for each in queued):
+                    return True
+                case _:
+                    pass
+        return False
+
+
+def _is_said(text: str, said: str) -> bool:
+    """Tell whether a message is this text, with attached files behind it or not."""
+    return said.strip() == text or said.lstrip().startswith(f"{text}\n")
+
+
+class LoopCalls:
+    """Calls functions of a front end on its own loop, from any thread; without a loop none is called."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._context: contextvars.Context | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def use(self) -> None:
+        """Call functions on the loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+        self._context = self._context or contextvars.copy_context()  # Textual finds the app of a callback in it
+
+    def soon(self, todo: Callable[[], object]) -> None:
+        """Call a function soon, in the order of calls."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is there any more
+                _ = self._loop.call_soon_threadsafe(todo, context=self._context)
+
+    def keep(self, work: Awaitable[None]) -> None:
+        """Do some work in a task.  On the loop."""
+        task = asyncio.ensure_future(work)
+        self._tasks = {each for each in (*self._tasks, task) if not each.done()}
+
+
+class HostLink:
+    """The connection of one front end, with everything that is made again when it breaks.
+
+    Args:
+        open_channel: makes a connection.
+    """
+
+    def __init__(self, open_channel: Open) -> None:
+        self._open_channel = open_channel
+        self.loop = LoopCalls()
+        self._numbers = itertools.count(1)
+        self._taking_up = threading.Lock()  # held while what a break left is sent again
+        self._waiting: dict[int, tuple[concurrent.futures.Future[Any], Callable[[Any], object] | None]] = {}
+        self._breaks = 0  # how often the connection broke
+        self._functions: dict[int, _Function] = {}
+        self._mirrored: dict[tuple[str, str, str], Any] = {}
+        self.sessions: dict[str, RemoteSession] = {}
+        self._later: list[_Later] = []
+        self.is_there = threading.Event()
+        self.is_there.set()
+        self._is_given_up = False
+        self.is_closed = threading.Event()  # the front end has ended the connection
+        self._channel, self.folder = open_channel()
+        threading.Thread(target=self._read, name="host", daemon=True).start()
+
+    # -- calls -----------------------------------------------------------------------------------------------------------
+
+    def send(
+        self, on: str, path: str, name: str, given: Mapping[str, Any], on_part: Callable[[Any], object] | None = None
+    ) -> concurrent.futures.Future[Any]:
+        """Call something and return its future result."""
+        number, future = next(self._numbers), concurrent.futures.Future[Any]()
+        if (session := self._session(on)) is not None and session.is_deleted:
+            future.set_exception(HostError(_DELETED, "F2 lists the sessions."))
+            return future
+        self._waiting[number] = future, on_part  # what comes before the result goes to `on_part`
+        self._put({"id": number, "on": on, "port": path, "call": name, "with": given}, future)
+        return future
+
+    def _session(self, on: str) -> RemoteSession | None:
+        return self.sessions.get(on.removeprefix(rpc.SESSION))
+
+    def _put(self, message: Mapping[str, Any], future: concurrent.futures.Future[Any] | None = None) -> None:
+        try:
+            self._channel.send(rpc.dumps([message]))
+        except ConnectionError:
+            if future is not None and not future.done():
+                future.set_exception(HostError(_AWAY, _AWAY_HINT))
+
+    def wait(self, future: concurrent.futures.Future[Any]) -> Any:
+        """Return a result; this thread does nothing else until it is there.
+
+        Raises:
+            LmtuiError: the call failed, or the host does not answer in time.
+        """
+        try:
+            return future.result(CALL_LIMIT_S)
+        except TimeoutError as error:
+            raise HostError(_AWAY, _AWAY_HINT) from error
+
+    def call(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
+        """Call a method that returns at once."""
+        sent, numbers = self._sent(on, path, member, given)
+        future = self.send(on, path, member.name, sent)
+        try:
+            result = self.wait(future)
+        except HostError:
+            return self._without_host(on, path, member, sent, future)
+        if rpc.is_function(member.result):
+            return lambda: self._forget(numbers)
+        return self._result(member, result)
+
+    def _without_host(
+        self, on: str, path: str, member: Member, sent: Mapping[str, Any], future: concurrent.futures.Future[Any]
+    ) -> Any:
+        """Do a call later, or once more; if both fail, the front end continues and the user is told."""
+        if future.done() and isinstance(closed := future.exception(), ClosedToNetwork):
+            if member.returns is not None or member.result is not type(None):
+                raise closed
+            self._tell(events.Level.WARNING, closed.full_text())
+            return None
+        if (session := self._session(on)) is not None and session.is_deleted:
+            if member.kind is Kind.CALL:
+                session.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")
+            return _nothing_of(member)
+        if member.full_name in _SENT_LATER:
+            later = _Later(on, path, member.name, sent, session.seq if session is not None else 0)
+            self._later.append(later)
+            if self.is_there.is_set() and future.done():
+                self._tell(events.Level.WARNING, f"{future.exception()} This is sent once it is open again.")
+            future.add_done_callback(lambda done: self._answered_late(later, done))
+            return None
+        if member.result is not type(None) and self._waits_for_host():
+            with contextlib.suppress(HostError):
+                return self._result(member, self.wait(self.send(on, path, member.name, sent)))
+        if member.kind is Kind.CALL:
+            self._tell(events.Level.ERROR, f"{_AWAY} Nothing was done ({member.full_name}).")
+        return _nothing_of(member)
+
+    def _answered_late(self, later: _Later, future: concurrent.futures.Future[Any]) -> None:
+        """Do not send a call again that a slow host has done after all."""
+        if future.exception() is None:
+            with contextlib.suppress(ValueError):
+                self._later.remove(later)
+
+    def _waits_for_host(self) -> bool:
+        """Wait for a broken connection to be made again, once; tell whether it was."""
+        if self._is_given_up:
+            return False
+        self._is_given_up = not self.is_there.wait(CALL_LIMIT_S)
+        return not self._is_given_up
+
+    async def call_async(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
+        """Call a method and wait for its end; a cancelled wait leaves the call alone."""
+        self.loop.use()
+        sent, numbers = self._sent(on, path, member, given)
+        try:
+            return self._result(member, await asyncio.wrap_future(self.send(on, path, member.name, sent)))
+        finally:
+            for number in numbers:
+                self._functions.pop(number, None)
+
+    async def stream(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        """Yield what a method yields."""
+        self.loop.use()
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Any]()
+        sent, _ = self._sent(on, path, member, given)
+        future = self.send(on, path, member.name, sent, lambda part: loop.call_soon_threadsafe(queue.put_nowait, (part,)))
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(queue.put_nowait, None))
+        while (part := await queue.get()) is not None:
+            yield rpc.decode(member.result, part[0])
+        _ = future.result()
+
+    def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Return arguments as they are sent, and the numbers of the functions among them."""
+        found, numbers = {}, []
+        for name, value in given.items():
+            if value is not None and rpc.is_function(member.parameters[name]):
+                number = next(self._numbers)
+                self._functions[number] = _Function(value, member.parameters[name], (on, path, member.name, name))
+                with contextlib.suppress(RuntimeError):
+                    self.loop.use()
+                numbers.append(number)
+                found[name] = number
+            elif value is not None or not rpc.is_function(member.parameters[name]):
+                found[name] = rpc.encode(value)
+        return found, numbers
+
+    def _result(self, member: Member, result: Any) -> Any:
+        if member.returns is not None:
+            return None if result is None else remote_port(self, str(result), "", member.returns)
+        return rpc.decode(member.result, result)
+
+    def _forget(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if self._functions.pop(number, None) is not None:
+                self._put({"leave": number})
+
+    def value(self, on: str, path: str, member: Member) -> Any:
+        """Return a value that is mirrored; the first time the host is asked."""
+        key = (on, path, member.name)
+        if key not in self._mirrored:
+            future = self.send(on, path, member.name, {})
+            try:
+                value = rpc.decode(member.result, self.wait(future))
+            except HostError:
+                return self._without_host(on, path, member, {}, future)
+            _ = self._mirrored.setdefault(key, value)
+        return self._mirrored[key]
+
+    # -- the thread that reads -------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        while not self.is_closed.is_set():
+            try:
+                self._take(self._channel.receive())
+            except ConnectionError as error:
+                self._fail()
+                if not self.is_closed.is_set():
+                    self._again(is_stopped=isinstance(error, HostStopped))
+            except LmtuiError:
+                _LOG.exception("a frame of the host cannot be read")
+
+    @property
+    def has_waiting(self) -> bool:
+        """Tell whether something waits until the connection is there again."""
+        return bool(self._later)
+
+    def _again(self, *, is_stopped: bool) -> None:
+        """Make the connection again, wait longer each time, and take up every session where it was."""
+        self.is_there.clear()
+        self._tell(events.Level.WARNING, _STOPPED if is_stopped else "Lost the connection to the host; reconnecting …")
+        for attempt in itertools.count():
+            try:
+                self._channel, self.folder = self._open_channel(may_start=not is_stopped)
+                break
+            except (ConnectionError, LmtuiError) as error:
+                if attempt == _TOLD_AT and not is_stopped:
+                    self._tell(events.Level.WARNING, f"Could not reach the host: {error}")
+            if self.is_closed.wait(pause_s(attempt)):
+                return
+        threading.Thread(target=self._take_up_again, args=(self._breaks,), name="host again", daemon=True).start()
+
+    def _take_up_again(self, breaks: int) -> None:
+        """Take up everything, once what an earlier break began is over: it puts back what it could not send."""
+        with self._taking_up:
+            self._take_up(breaks)
+
+    def _take_up(self, breaks: int) -> None:
+        """Open the sessions again and give the host the functions that it had; runs while another thread reads."""
+        problem = ""
+        for session in [each for each in self.sessions.values() if not each.is_deleted]:
+            try:
+                session.again()
+            except LmtuiError as error:
+                problem = problem or f"A session could not be opened again: {error.full_text()}"
+        later, self._later = self._later, []
+        for each in later:
+            known = self._session(each.on)
+            if known is not None and each.is_done(known.known()):
+                continue
+            try:
+                _ = self.wait(self.send(each.on, each.path, each.name, each.given))
+            except HostError:  # it broke again, or the session is not open: sent the next time
+                self._later.append(each)
+            except LmtuiError as error:
+                problem = problem or error.full_text()
+        for number, function in list(self._functions.items()):
+            on, path, name, parameter = function.where
+            with contextlib.suppress(LmtuiError):
+                _ = self.wait(self.send(on, path, name, {parameter: number}))
+        for on, path, name in list(self._mirrored):
+            with contextlib.suppress(LmtuiError):
+                self._set(on, path, name, self.wait(self.send(on, path, name, {})))
+        if breaks != self._breaks:
+            return
+        self._is_given_up = False
+        self.is_there.set()
+        self._tell(events.Level.WARNING if problem else events.Level.INFO, problem or "Reconnected to the host.")
+
+    def _tell(self, level: events.Level, text: str) -> None:
+        for session in list(self.sessions.values()):
+            session.tell(level, text)
+
+    def _take(self, frame: str | bytes) -> None:
+        for message in rpc.loads(frame):
+            try:
+                self._taken(message)
+            except LmtuiError:  # of a newer host; what comes with it in the frame is read all the same
+                _LOG.exception("a message of the host cannot be read")
+
+    def _taken(self, message: Mapping[str, Any]) -> None:
+        """Take a message; what the front end is told comes on its loop."""
+        if "event" in message:
+            if (session := self._session(str(message["event"]))) is not None:
+                self.loop.soon(partial(session.publish, decode_event(str(message["line"]))))
+        elif "re" in message:
+            self._reply(message)
+        elif "set" in message:
+            on, path, name = map(str, message["set"])
+            self._set(on, path, name, message.get("value"))
+        elif "closed" in message:
+            if (session := self._session(str(message["closed"]))) is not None:
+                session.is_deleted = True
+                session.tell(events.Level.ERROR, f"{_DELETED} F2 lists the others, F4 begins a new one.")
+        elif (function := self._functions.get(message.get("fn", 0))) is not None:
+            self._call_function(function, message)
+
+    def _set(self, on: str, path: str, name: str, value: Any) -> None:
+        root = rpc.ROOTS[rpc.SESSION if on.startswith(rpc.SESSION) else rpc.HOST]
+        member = rpc.members(rpc.resolve(root, path)).get(name)
+        if member is not None:
+            self._mirrored[on, path, name] = rpc.decode(member.result, value)
+
+    def _call_function(self, function: _Function, message: Mapping[str, Any]) -> None:
+        """Call a function of the front end, and send what it returns where the host asks for that."""
+        args = [rpc.decode(hint, each) for hint, each in zip(function.takes, message.get("args", ()), strict=False)]
+        if "id" not in message:
+            self.loop.soon(partial(function.function, *args))
+            return
+
+        async def answer() -> None:
+            try:
+                reply = {"ok": rpc.encode(await function.function(*args))}
+            except LmtuiError as error:
+                reply = {"error": rpc.encode_error(error)}
+            self._put({"re": message["id"], **reply})
+
+        self.loop.soon(lambda: self.loop.keep(answer()))
+
+    def _reply(self, message: Mapping[str, Any]) -> None:
+        """Take an answer, or a part of it."""
+        future, on_part = self._waiting.get(message["re"], (None, None))
+        if "part" in message:
+            _ = on_part(message["part"]) if on_part is not None else None
+            return
+        _ = self._waiting.pop(message["re"], None)
+        rpc.settle(future, message)
+
+    def _fail(self) -> None:
+        """Let all calls fail that wait for an answer: the connection is broken."""
+        self._breaks += 1
+        waiting, self._waiting = list(self._waiting.values()), {}
+        for future, _ in waiting:
+            if not future.done():
+                future.set_exception(HostError("Lost the connection to the host.", _AWAY_HINT))
+
+    def close(self) -> None:
+        """End the connection; idempotent."""
+        self.is_closed.set()
+        self._channel.close()
+        self._fail()
+
+
+def pause_s(attempt: int) -> float:
+    """Return the seconds to wait after an attempt to connect, counted from 0."""
+    return min(_LONGEST_PAUSE_S, 0.2 * 2.0 ** min(attempt, 10))
+
+
+def _nothing_of(member: Member) -> Any:
+    """Return an empty value of what a member returns.
+
+    Raises:
+        HostError: there is none.
+    """
+    if rpc.is_function(member.result):
+        return lambda: None
+    if member.returns is not None:
+        return None
+    empty: object
+    for empty in (None, [], "", 0, {}):
+        with contextlib.suppress(UsageError):
+            return rpc.decode(member.result, empty)
+    raise HostError(_AWAY, _AWAY_HINT)
+
+
+# -- the ports -----------------------------------------------------------------------------------------------------------
 
 
 class RemotePort:
@@ -86,41 +676,6 @@ def _implemented(member: Member) -> Any:
 _METHODS = {Kind.CALL: "call", Kind.ASYNC: "call_async", Kind.STREAM: "stream"}
 
 
-class RemoteSession(LinkedSession):
-    """A session of the host; what is not here is asked of the host by the port (`core.sessions.Session`)."""
-
-    def __init__(self, link: HostLink, session_id: str) -> None:
-        super().__init__(link, session_id)
-        self._remote: Session = remote_port(link, self._on, "", Session)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._remote, name)
-
-    @property
-    def changes(self) -> Any:
-        """Return what it changed and the ways back, None where no checkpoints can be made."""
-        if not hasattr(self, "_has_changes"):
-            self._has_changes = self._link.wait(self._link.send(self._on, "", "has_changes", {}))
-        return self._remote.changes if self._has_changes else None
-
-    async def wait_idle(self) -> None:
-        """Wait until no turn runs and nothing is queued, over every break of the connection."""
-        while not self._link.is_closed.is_set() and not self.is_deleted:
-            try:
-                await self._remote.wait_idle()
-            except (HostError, UsageError):  # away, or there again and the session is not open in it yet
-                await asyncio.sleep(_RETRY_S)
-                _ = await asyncio.to_thread(self._link.is_there.wait, _LOOK_S)
-            else:
-                return
-
-    async def close(self) -> None:
-        """Stop following the session; it keeps running in the host."""
-        self._link.sessions.pop(self.id, None)
-        with contextlib.suppress(LmtuiError):
-            await asyncio.wrap_future(self._link.send(self._on, "", "close", {}))
-
-
 class RemoteHost:
     """A folder of a host; what is not here is asked of the host by the port (`core.sessions.SessionHost`).
 
@@ -134,7 +689,7 @@ class RemoteHost:
     """
 
     def __init__(self, open_channel: Open) -> None:
-        self._link = HostLink(open_channel, remote_port)
+        self._link = HostLink(open_channel)
         self._remote: SessionHost = remote_port(self._link, rpc.HOST, "", SessionHost)
 
     def __getattr__(self, name: str) -> Any:
@@ -165,7 +720,7 @@ class RemoteHost:
         on = str(await asyncio.wrap_future(link.send(rpc.HOST, "", "open", {"session_id": session_id})))
         found = on.removeprefix(rpc.SESSION)
         known = link.sessions.get(found)
-        session = known if isinstance(known, RemoteSession) and not known.is_deleted else RemoteSession(link, found)
+        session = known if known is not None and not known.is_deleted else RemoteSession(link, found)
         if not session.history():
             await session.follow()
         return cast("Session", session)

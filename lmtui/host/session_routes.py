@@ -16,7 +16,7 @@ from starlette.responses import Response
 from lmtui.app.host import encode_event
 from lmtui.app.reports import bare_history, list_sessions
 from lmtui.core import events
-from lmtui.core.events import ApprovalRequested, Envelope, pending_approvals
+from lmtui.core.events import ApprovalRequested, pending_approvals
 from lmtui.core.messages import Image, Usage
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
@@ -28,13 +28,6 @@ from lmtui.host.feed import EVENT_STREAM, EventStream, blocks, place_behind, sto
 ROUTES: list[Endpoint] = []
 _route = partial(route, ROUTES)
 _ONE = "/v1/sessions/{id}"
-
-
-def as_json(envelope: Envelope) -> dict[str, Any]:
-    """Return an event as an object, in the form of the log."""
-    found = json.loads(encode_event(envelope))
-    assert isinstance(found, dict)
-    return found
 
 
 def open_approvals(session: Session) -> list[ApprovalRequested]:
@@ -150,18 +143,18 @@ async def followed(api: ApiContext, request: Request, session: Session, query: w
     told = request.headers.get("last-event-id", "")
     if told and not re.fullmatch(r"\d{1,15}", told):
         raise ApiError(422, "Last-Event-ID is not the id of an event of this session")
-    reader = api.feed.open(session.id)
+    reader = api.feed.open(session.id, request.scope)
     after = int(told) if told else query.after
-    return EventStream(blocks(api.feed, reader, stored(session, after), api.options.heartbeat_s), reader)
+    return EventStream(blocks(api.feed, reader, stored(session, after), api.options.heartbeat_s))
 
 
 @_route("GET", "/v1/activity", media=EVENT_STREAM)
 async def activity(api: ApiContext, request: Request, query: wire.ActivityQuery) -> Response:
     """Stream the events of all sessions."""
     told = request.headers.get("last-event-id", "")
-    reader = api.feed.open()
+    reader = api.feed.open(scope=request.scope)
     past = api.feed.recent(query.limit, told)
-    return EventStream(blocks(api.feed, reader, past, api.options.heartbeat_s), reader)
+    return EventStream(blocks(api.feed, reader, past, api.options.heartbeat_s))
 
 
 @_route("POST", f"{_ONE}/messages", status=202)
@@ -180,7 +173,7 @@ async def said(api: ApiContext, request: Request, session: Session, body: wire.N
         await session.wait_idle()
     past = reversed(bare_history(session)) if body.wait else ()
     ended = next((each for each in past if each.seq > before and isinstance(each.event, events.TurnEnded)), None)
-    turn = as_json(ended) if ended is not None else None
+    turn = json.loads(encode_event(ended)) if ended is not None else None
     return wire.Receipt(seq=before, is_running=session.is_running, turn=turn)
 
 

@@ -20,7 +20,7 @@ from lmtui.core.sessions import Session
 from lmtui.host import wire
 from lmtui.host.access import parse_json
 from lmtui.host.endpoints import ApiContext, validation_text
-from lmtui.host.feed import NOTHING, Frame, Reader, drop_when_slow, stored, until_one_ends
+from lmtui.host.feed import NOTHING, Frame, Reader, stored, until_one_ends
 from lmtui.host.session_routes import answered, mode_set, plan_answered
 
 PREVIEW_CHARS = 500
@@ -222,8 +222,7 @@ class _Client:
         _ = self._sending.cancel()
         self._api.feed.close(self._reader)
         self._session, mode = (session.id, str(session.mode)) if session is not None else ("", "")
-        self._reader = self._api.feed.open(self._session)
-        drop_when_slow(self._reader, self._websocket.scope)
+        self._reader = self._api.feed.open(self._session, self._websocket.scope)
         past = stored(session, after) if session is not None and after is not None else ()
         await self._tell({"type": "subscribed", "session": self._session, "mode": mode})
         self._sending = asyncio.ensure_future(self._send_events(self._reader, past))

@@ -15,8 +15,7 @@ from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.host.commands import token_for
 from lmtui.host.connect import ask_host, check_socket_folder, host_folder
-from lmtui.host.link import FrameChannel, HostLink, _Later
-from lmtui.host.remote import RemoteSession, remote_port
+from lmtui.host.remote import FrameChannel, HostLink, RemoteSession, _Later
 from lmtui.host.rpc import encode_error
 from tests.waiting import PATIENCE_S, until
 
@@ -58,7 +57,7 @@ def _link(*channels: FakeChannel) -> HostLink:
             raise HostError("no host")
         return waiting.pop(0), "/work"
 
-    return HostLink(open_channel, remote_port)
+    return HostLink(open_channel)
 
 
 def _line(seq: int) -> str:
@@ -126,7 +125,7 @@ async def test_words_for_a_session_that_is_not_open_wait() -> None:
 
 
 async def test_a_call_that_a_slow_host_did_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmtui.host.link.CALL_LIMIT_S", 0.05)
+    monkeypatch.setattr("lmtui.host.remote.CALL_LIMIT_S", 0.05)
     slow: list[int] = []
 
     def reply(message: dict[str, Any]) -> list[dict[str, Any]]:
