@@ -330,8 +330,9 @@ class PlanRunner:
             before = plan.task(work.task.id)
             task = replace(before, state=PipelineState.READY, attempts=(*before.attempts, record))
             is_same = any(each.findings == record.findings and each.digest == record.digest for each in before.attempts)
-            if task.failures(stage) >= MOST_TASK_ATTEMPTS:
-                return failed(plan, task, f"{pluralize(task.failures(stage), 'attempt')} failed: {stage}")
+            failures = sum(each.stage == stage for each in task.attempts)
+            if failures >= MOST_TASK_ATTEMPTS:
+                return failed(plan, task, f"{pluralize(failures, 'attempt')} failed: {stage}")
             return failed(plan, task, f"no progress: {stage}") if is_same and record.digest else [task]
 
         await self.change(change)

@@ -49,7 +49,7 @@ from lmtui.tui.summary import SHORT_CELLS
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part, Spinner, Verbs
 from lmtui.tui.widgets.start_page import TALL_ROWS
 from lmtui.tui.wording import tokens_text
-from lmtui.tui.workbench_api import FeatureController, Handler
+from lmtui.tui.workbench_api import FeatureController, Handler, tried
 
 EMPTY = "No plans yet. /pipeline PLAN.md works through a plan file."
 PLANNING = "Planning. The tasks of the plan appear here."
@@ -269,9 +269,8 @@ def _head(plan: PipelinePlan, task: PipelineTask, width: int) -> Line:
 
 def _facts(task: PipelineTask) -> list[str]:
     spec = task.spec
-    after = [f"#{each}" for each in spec.after]
-    named = [("Phase", [spec.phase]), ("Files", spec.files), ("After", after), ("Checks", spec.checks)]
-    named += [("Budget", [spec.budget])]
+    named = [("Phase", [spec.phase]), ("Files", spec.files), ("After", [f"#{each}" for each in spec.after])]
+    named += [("Checks", spec.checks), ("Budget", [spec.budget])]
     return [f"{name}: {', '.join(values)}" for name, values in named if any(values)]
 
 
@@ -643,10 +642,7 @@ class PipelineController(FeatureController):
         return sum(each.state in WORKING for plan in plans for each in plan.tasks)
 
     async def _read(self) -> None:
-        try:
-            _ = await self._plans.read()
-        except LmtuiError as error:
-            self.workbench.say(error.full_text(), "error")
+        _ = await tried(self.workbench, self._plans.read())
         self.workbench.draw()
 
     def _show(self) -> None:

@@ -306,13 +306,12 @@ class PipelineService(WorkspaceFeature):
             raise LmtuiError(f"no model server answers at {silent}", "Start it, and run the plan again.")
         session = await self.host.new_session(Policy(is_attended=False))
         session.rename(f"{PurePosixPath(path).stem}: planning")
+        requests = session.role_requests
         try:
             specs = await decompose(
                 text,
-                lambda system, prompt, schema: session.role_requests.ask(
-                    ModelRole.PLANNER, "plan", (system, prompt), schema=schema
-                ),
-                await session.role_requests.window_tokens(),
+                lambda system, prompt, schema: requests.ask(ModelRole.PLANNER, "plan", (system, prompt), schema=schema),
+                await requests.window_tokens(),
                 self.host.count_tokens,
                 survey="" if is_listed else await self._survey(text),
                 known=await asyncio.to_thread(self._file.parts),
@@ -337,20 +336,19 @@ class PipelineService(WorkspaceFeature):
         Raises:
             UsageError: it is not there, empty, too long, or no text.
         """
+        name = f"the plan {sanitize_line(path)}"
         try:
             content = await (await self.host.sandbox()).read_file(path, MAX_PLAN_BYTES + 1)
         except SandboxError as error:
-            raise UsageError(f"the plan {sanitize_line(path)} cannot be read: {error.full_text()}") from error
+            raise UsageError(f"{name} cannot be read: {error.full_text()}") from error
         if content.size_bytes > MAX_PLAN_BYTES:
-            raise UsageError(
-                f"the plan {sanitize_line(path)} has more than {MAX_PLAN_BYTES:,} bytes", "Divide it into several plans."
-            )
+            raise UsageError(f"{name} has more than {MAX_PLAN_BYTES:,} bytes", "Divide it into several plans.")
         try:
             text = content.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise UsageError(f"the plan {sanitize_line(path)} is not UTF-8 text") from error
+            raise UsageError(f"{name} is not UTF-8 text") from error
         if not text.strip():
-            raise UsageError(f"the plan {sanitize_line(path)} is empty", "Write into it what to do.")
+            raise UsageError(f"{name} is empty", "Write into it what to do.")
         return text
 
     async def waiting(self, plans: Sequence[PipelinePlan], phase: str = "") -> list[tuple[str, str]]:
@@ -491,11 +489,10 @@ async def _git_row(host: FeatureHost) -> CheckRow:
         result = await (await host.sandbox()).run_git(["var", "GIT_COMMITTER_IDENT"])
     except LmtuiError as error:
         return CheckRow("git", NONE, f"not tried: {sanitize_line(str(error))}")
-    author = sanitize_line(result.output).rpartition(">")[0] + ">"
+    output = sanitize_line(result.output)
+    author = output.rpartition(">")[0] + ">"
     if result.exit_code != 0 or len(author) == 1:
-        return CheckRow(
-            "git", WARNING, sanitize_line(result.output)[:200] or "git failed", "Run `git var GIT_COMMITTER_IDENT`."
-        )
+        return CheckRow("git", WARNING, output[:200] or "git failed", "Run `git var GIT_COMMITTER_IDENT`.")
     hint = "To commit as yourself, set user.name and user.email in the repository: git config user.name NAME"
     is_own = not author.endswith(_OWN_ADDRESS)
     return CheckRow("git", OK if is_own else NONE, f"plans commit as {author}", "" if is_own else hint)

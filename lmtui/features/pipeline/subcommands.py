@@ -20,7 +20,7 @@ from lmtui.features.pipeline.plan_queue import PipelineFile, find_plan, run_lock
 from lmtui.features.pipeline.planner import ideate_task, preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.service import PipelineService
-from lmtui.features.pipeline.values import PipelinePlan, PipelineTask, TaskAction, WorkspacePipeline, status_lines, task_line
+from lmtui.features.pipeline.values import PipelinePlan, TaskAction, WorkspacePipeline, status_lines, task_line
 from lmtui.features.service import CommandCall, stopping
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
@@ -203,22 +203,18 @@ def plan_object(plan: PipelinePlan) -> dict[str, Any]:  # Any: JSON
     return found | {"summary": plan.summary()}
 
 
-def _words(task: PipelineTask) -> str:
-    return f"{task.state} {task.why}"
-
-
 class _ProgressLines:
     """Says on standard error what begins and what ends."""
 
     def __init__(self, known: Sequence[PipelinePlan]) -> None:
-        self._told = {(plan.id, task.id): _words(task) for plan in known for task in plan.tasks}
+        self._told = {(plan.id, task.id): (str(task.state), task.why) for plan in known for task in plan.tasks}
 
     def take(self, plans: Sequence[PipelinePlan]) -> None:
         """Take the plans as they are now."""
         for plan in plans:
             for task in plan.tasks:
-                if self._told.setdefault((plan.id, task.id), "ready ") != (words := _words(task)):
-                    self._told[plan.id, task.id] = words
+                if self._told.get((plan.id, task.id), ("ready", "")) != (now := (str(task.state), task.why)):
+                    self._told[plan.id, task.id] = now
                     self.note(f"{f'{plan.name}: ' if len(plans) > 1 else ''}{task_line(plan, task)}")
 
     def note(self, text: str) -> None:

@@ -229,9 +229,7 @@ def _specs(items: Sequence[_Item]) -> list[TaskSpec]:
     own = [each.number for each in items]
     numbers = own if all(own) and len({*own}) == len(own) else range(1, len(items) + 1)
     by_number = dict(zip(numbers, items, strict=True))
-    by_title: dict[str, _Item] = {}
-    for each in items:
-        by_title.setdefault(title_key(each.title), each)
+    by_title = {title_key(each.title): each for each in reversed(items)}
     places = {each.line: place for place, each in enumerate((each for each in items if not each.is_done), 1)}
 
     def placed(item: _Item) -> Iterator[int]:

@@ -140,10 +140,6 @@ class PipelineTask:
         """Return the last attempt, one that says nothing where there is none."""
         return self.attempts[-1] if self.attempts else TaskAttempt(0)
 
-    def failures(self, stage: Stage) -> int:
-        """Return how many attempts failed at a stage."""
-        return sum(each.stage == stage for each in self.attempts)
-
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
