@@ -10,7 +10,7 @@ import pytest
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import Envelope, Event, ModelChanged, SessionOpened, SessionRenamed, TurnEnded, TurnReason, UsageUpdated
 from lmtui.core.messages import Usage
-from lmtui.features.usage.usage_logs import UsageLogs
+from lmtui.features.usage.service import UsageLogs
 from lmtui.features.usage.values import SLOT_S, UsageRange, UsageSum, usage_report
 from lmtui.store.projects import ProjectStore
 from lmtui.store.session_logs import SessionStore, encode

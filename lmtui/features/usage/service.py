@@ -1,26 +1,226 @@
-"""Sums up what sessions cost, and is `lmtui usage`."""
+"""Sums up what sessions of every folder cost, from their logs; it is `lmtui usage`.
+
+Each log is read once, and later only what it grew by.  What was read is kept in `usage.json` in the state folder, so that a
+thousand sessions are summed up at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import math
+import re
+import stat
+import threading
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from lmtui.command_line import Parser, make_parser, say, with_report
+from lmtui.core.events import ROOT
 from lmtui.core.offers import Offers
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone
 from lmtui.features.service import CommandCall, FeatureHost, WorkspaceFeature
-from lmtui.features.usage.usage_logs import UsageLogs
 from lmtui.features.usage.values import (
+    SLOT_S,
     TABLES,
+    LogUsage,
     UsageRange,
     UsageReport,
     UsageReports,
+    UsageSum,
     usage_json,
     usage_lines,
     usage_range,
     usage_report,
 )
+from lmtui.paths import state_dir
+from lmtui.plain_files import open_own
+from lmtui.store.projects import ProjectStore
+from lmtui.store.session_logs import SessionStore, known_sessions, read_time
+from lmtui.store.state_files import write_whole
+
+UNKNOWN_MODEL = "unknown model"
+_VERSION = 1
+_MOST_TOKENS = 10**12  # of one request: what is above it, or below 0, is not a count
+_MOST_S = 10**8
+_MAX_NAME_CHARS = 200
+_BUFFER_BYTES = 1 << 20
+_MAX_CACHE_BYTES = 256_000_000
+_HEAD = re.compile(
+    rb'\{"seq":(\d{1,18}),"time":"([^"]{1,40})","session":"[^"]*","kind":'
+    rb'"(session_opened|session_renamed|model_changed|usage_updated|turn_ended)"'
+)
+_BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)  # what a line may lead to
+
+
+@dataclass(slots=True)
+class _LogScan:
+    """What a log said up to `offset`, the end of a whole line; `inode` is that of the file that said it."""
+
+    inode: int
+    offset: int = 0
+    title: str = ""
+    model: str = ""
+    copied_seq: int = 0
+    is_session: bool = False
+    sums: dict[tuple[int, str], UsageSum] = field(default_factory=dict)
+
+    def read(self, file: BinaryIO) -> None:
+        """Read on; a line whose end is not written yet is left for the next time."""
+        _ = file.seek(self.offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            self.offset += len(line)
+            head = _HEAD.match(line)
+            if head is not None:
+                with contextlib.suppress(*_BROKEN):
+                    self._take(int(head[1]), head[2].decode(), head[3].decode(), json.loads(line))
+
+    def _take(self, seq: int, time: str, kind: str, event: Mapping[str, Any]) -> None:
+        """Take an event; of a fork, what was copied counts in the session that it comes from."""
+        match kind:
+            case "session_opened":
+                self.is_session, self.copied_seq = True, int(event.get("parent_seq") or 0)
+            case "session_renamed":
+                self.title = _name(event["title"])
+            case "model_changed":
+                if event.get("agent", ROOT) == ROOT:
+                    self.model = _name(event["model"] or event.get("default_model", ""))
+            case _ if seq <= self.copied_seq:
+                pass
+            case "usage_updated":
+                self._add(time, _name(event.get("model", "")) or self.model, _request(event))
+            case "turn_ended":
+                if event.get("agent", ROOT) == ROOT:
+                    self._add(time, self.model, UsageSum(turns=1, turn_s=_seconds(event.get("elapsed_s", 0.0))))
+
+    def _add(self, time: str, model: str, spent: UsageSum) -> None:
+        key = int(read_time(time).timestamp() // SLOT_S), model or UNKNOWN_MODEL
+        self.sums[key] = self.sums.get(key, UsageSum()) + spent
+
+    def entry(self) -> list[Any]:
+        """Return it as JSON."""
+        sums = [[slot, model, *astuple(spent)] for (slot, model), spent in self.sums.items()]
+        return [self.inode, self.offset, self.title, self.model, self.copied_seq, self.is_session, sums]
+
+
+def _scan_of(entry: list[Any]) -> _LogScan:
+    """Return what `entry` wrote; raises what is in `_BROKEN` for anything else."""
+    inode, offset, title, model, copied_seq, is_session, sums = entry
+    read = {(int(slot), str(model)): UsageSum(*map(int, spent[:5]), *map(float, spent[5:])) for slot, model, *spent in sums}
+    return _LogScan(int(inode), int(offset), str(title), str(model), int(copied_seq), bool(is_session), read)
+
+
+def _name(text: object) -> str:
+    return sanitize_line(text)[:_MAX_NAME_CHARS] if isinstance(text, str) else ""
+
+
+def _request(event: Mapping[str, Any]) -> UsageSum:
+    """Return what one request cost.  An older log has no `elapsed_s`: it follows from the wait and the speed."""
+    usage, rate = event["usage"], float(event.get("tokens_per_s", 0.0))
+    prompt, completion, cached = (_count(usage.get(f"{name}_tokens", 0)) for name in ("prompt", "completion", "cached"))
+    elapsed_s = _seconds(event.get("elapsed_s", 0.0)) or (
+        _seconds(event.get("first_token_s", 0.0)) + (_seconds((completion - 1) / rate) if rate > 0 and completion else 0.0)
+    )
+    return UsageSum(1, prompt, completion, min(cached, prompt), model_s=round(elapsed_s, 3))
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value <= _MOST_TOKENS:
+        raise ValueError(f"not a number of tokens: {value!r}")
+    return value
+
+
+def _seconds(value: float) -> float:
+    return float(value) if math.isfinite(value) and 0 <= value <= _MOST_S else 0.0
+
+
+class UsageLogs:
+    """What all sessions of the user cost; may be asked from several threads.
+
+    Only sessions that this user's lmtui made count, each once: a copy of a folder counts with the original.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, _LogScan] | None = None
+
+    def read(self) -> tuple[list[LogUsage], list[str]]:
+        """Return what each session cost until now, and in words what could not be read.  Blocks (disk)."""
+        with self._lock:
+            before = self._kept() if self._known is None else self._known
+            now: dict[str, _LogScan] = {}
+            found, failed, is_new = [], 0, False
+            for folder, path in _logs():
+                try:
+                    scan, has_grown = _read(path, before.get(str(path)))
+                except OSError:
+                    failed += 1
+                    continue
+                now[str(path)], is_new = scan, is_new or has_grown
+                if scan.is_session:
+                    slots = tuple((slot, model, spent) for (slot, model), spent in scan.sums.items())
+                    found.append(LogUsage(path.stem, str(folder), scan.title, slots))
+            self._known = now
+            if is_new:
+                self._keep(now)
+        return found, [f"{pluralize(failed, 'log')} could not be read and is not counted."] if failed else []
+
+    @staticmethod
+    def _kept() -> dict[str, _LogScan]:
+        """Return what was read before, by log; nothing where it was another version, or cannot be read."""
+        file = state_dir() / "usage.json"
+        with contextlib.suppress(OSError, *_BROKEN):
+            if file.stat().st_size <= _MAX_CACHE_BYTES:
+                kept = json.loads(file.read_bytes())
+                if kept["version"] == _VERSION:
+                    return {path: _scan_of(entry) for path, entry in kept["logs"].items()}
+        return {}
+
+    @staticmethod
+    def _keep(known: Mapping[str, _LogScan]) -> None:
+        """Keep what was read; where nothing can be written the logs are read again the next time."""
+        kept = {"version": _VERSION, "logs": {path: scan.entry() for path, scan in known.items()}}
+        with contextlib.suppress(OSError):
+            write_whole(state_dir() / "usage.json", json.dumps(kept, separators=(",", ":")))
+
+
+def _logs() -> list[tuple[Path, Path]]:
+    """Return the user's logs with their folders: those that sessions were made in, and the projects (one may have moved)."""
+    homes = known_sessions()
+    folders = dict.fromkeys((*homes.values(), *(Path(each.path) for each in ProjectStore().read()[0])))
+    found: dict[str, tuple[Path, Path]] = {}
+    for folder in folders:
+        for path in SessionStore(folder).paths():
+            home = homes.get(path.stem)
+            if home is not None and (path.stem not in found or home == folder):
+                found[path.stem] = folder, path
+    return [*found.values()]
+
+
+def _read(path: Path, known: _LogScan | None) -> tuple[_LogScan, bool]:
+    """Return what a log says now, and whether that is news.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    state = path.lstat()
+    if not stat.S_ISREG(state.st_mode):
+        raise OSError(f"{path} is not a regular file")
+    is_same = known is not None and known.inode == state.st_ino and known.offset <= state.st_size
+    scan = known if is_same and known is not None else _LogScan(state.st_ino)
+    if is_same and scan.offset == state.st_size:
+        return scan, False
+    before = scan.offset
+    with open(path, "rb", _BUFFER_BYTES, opener=open_own) as file:
+        scan.read(file)
+    return scan, scan.offset != before or not is_same
 
 
 class UsageService(WorkspaceFeature):
