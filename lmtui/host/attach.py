@@ -70,17 +70,6 @@ class Outbox:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCall:
-    """A call of a client: its number, what it is on, and the port, name and arguments."""
-
-    number: int
-    on: str
-    path: str
-    name: str
-    given: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class AttachedClient:
     """Who is attached: `name` is shown to others where it answers; `gone` is called when it does not read.
 
@@ -152,7 +141,7 @@ class Attachment:
         for message in rpc.loads(frame):
             if "call" in message:
                 on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
-                self._run(ClientCall(_number(message.get("id")), on, path, name, message.get("with") or {}))
+                self._run(_number(message.get("id")), rpc.Call(on, path, name, message.get("with") or {}))
             elif "re" in message:
                 rpc.settle(self._asked.pop(_number(message["re"]), None), message)
             elif "leave" in message:
@@ -162,11 +151,11 @@ class Attachment:
             else:
                 raise UsageError("unknown kind of message")
 
-    def _run(self, call: ClientCall) -> None:
+    def _run(self, number: int, call: rpc.Call) -> None:
         """Do a call in a task; one that returns at once waits for nothing, so such calls are done in their order."""
-        task = asyncio.get_running_loop().create_task(self._do(call))
+        task = asyncio.get_running_loop().create_task(self._do(number, call))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, call.number))
+        task.add_done_callback(partial(self._ended, number))
 
     def _ended(self, number: int, task: asyncio.Task[None]) -> None:
         """Answer a call that failed; by a bug in the engine, too, and the log says which."""
@@ -178,25 +167,25 @@ class Attachment:
             error = LmtuiError("internal error of the host", "Details are in lmtui.log (`lmtui doctor` shows the path).")
         self._send({"re": number, "error": rpc.encode_error(error)})
 
-    async def _do(self, call: ClientCall) -> None:
+    async def _do(self, number: int, call: rpc.Call) -> None:
         """Do a call and answer it."""
         if not isinstance(call.given, dict):
             raise UsageError("arguments are not an object")
         session_id = call.on.removeprefix(rpc.SESSION)
         match "" if call.path else call.name:
             case "open" if call.on == rpc.HOST:
-                await self._open(call.number, str(call.given.get("session_id", "")))
+                await self._open(number, str(call.given.get("session_id", "")))
             case "follow" if call.on.startswith(rpc.SESSION):
-                self._follow(call.number, session_id, _number(call.given.get("after")))
+                self._follow(number, session_id, _number(call.given.get("after")))
             case "has_changes" if call.on.startswith(rpc.SESSION):
-                self._send({"re": call.number, "ok": self._target(call.on, "")[0].changes is not None})
+                self._send({"re": number, "ok": self._target(call.on, "")[0].changes is not None})
             case "close" if call.on.startswith(rpc.SESSION):
                 self._drop(session_id)  # it is closed when nobody looks and nothing is left to do in it
-                self._send({"re": call.number, "ok": None})
+                self._send({"re": number, "ok": None})
             case _:
-                await self._do_member(call)
+                await self._do_member(number, call)
 
-    async def _do_member(self, call: ClientCall) -> None:
+    async def _do_member(self, number: int, call: rpc.Call) -> None:
         target, port = self._target(call.on, call.path)
         member = rpc.members(port).get(call.name)
         if member is None or not member.may_be_called(is_local=True):
@@ -209,13 +198,13 @@ class Attachment:
         if member.kind is Kind.STREAM:
             async with contextlib.aclosing(getattr(target, call.name)(**given)) as items:
                 async for each in items:
-                    self._send({"re": call.number, "part": rpc.encode(each)})
-            self._send({"re": call.number, "ok": None})
+                    self._send({"re": number, "part": rpc.encode(each)})
+            self._send({"re": number, "ok": None})
             return
         value = await self._value(member, target, given)
         if member.kind is Kind.VALUE and "in_thread" not in member.marks:
             self._mirrored[call.on, call.path, call.name] = json.dumps(rpc.encode(value))
-        self._send({"re": call.number, "ok": self._answer(call, member, value)})
+        self._send({"re": number, "ok": self._answer(call, member, value)})
 
     async def _value(self, member: Member, target: Any, given: Mapping[str, Any]) -> Any:
         """Return what a member returns; what would take the place of what another client set is done for all of them."""
@@ -233,7 +222,7 @@ class Attachment:
                 is_slow = "in_thread" in member.marks
                 return await asyncio.to_thread(_call, target, member, given) if is_slow else _call(target, member, given)
 
-    def _answer(self, call: ClientCall, member: Member, value: Any) -> Any:
+    def _answer(self, call: rpc.Call, member: Member, value: Any) -> Any:
         """Return what a client is sent of a value; a function ends what it was given, an object is addressed by a name."""
         if member.returns is not None:
             if value is None:

@@ -103,7 +103,7 @@ class RemoteSession:
     def _read_past(self, wait: Callable[[concurrent.futures.Future[Any]], Any]) -> list[Envelope]:
         """Return the durable events behind the last one that is known.  Blocks."""
         parts: list[Sequence[str]] = []
-        last = wait(self._link.send(self._on, "", "follow", {"after": self.seq}, parts.append))
+        last = wait(self._link.send(rpc.Call(self._on, "", "follow", {"after": self.seq}), parts.append))
         return [decode_event(line) for part in (*parts, last) for line in part]
 
     def again(self) -> None:
@@ -111,7 +111,7 @@ class RemoteSession:
         held = self._held = []
         missed: list[Envelope] = []
         try:
-            _ = self._link.wait(self._link.send(rpc.HOST, "", "open", {"session_id": self.id}))
+            _ = self._link.wait(self._link.send(rpc.Call(rpc.HOST, "", "open", {"session_id": self.id})))
             missed = self._missed = self._read_past(self._link.wait)
         finally:
             self._link.loop.soon(lambda: self._catch_up(missed, held))
@@ -183,7 +183,7 @@ class RemoteSession:
     def changes(self) -> Any:
         """Return what it changed and the ways back, None where no checkpoints can be made."""
         if not hasattr(self, "_has_changes"):
-            self._has_changes = self._link.wait(self._link.send(self._on, "", "has_changes", {}))
+            self._has_changes = self._link.wait(self._link.send(rpc.Call(self._on, "", "has_changes", {})))
         return self._remote.changes if self._has_changes else None
 
     async def wait_idle(self) -> None:
@@ -201,7 +201,7 @@ class RemoteSession:
         """Stop following the session; it keeps running in the host."""
         self._link.sessions.pop(self.id, None)
         with contextlib.suppress(LmtuiError):
-            await asyncio.wrap_future(self._link.send(self._on, "", "close", {}))
+            await asyncio.wrap_future(self._link.send(rpc.Call(self._on, "", "close", {})))
 
 
 class _Function:
@@ -225,17 +225,14 @@ _SAID = frozenset({"submit", "steer"})
 class _Later:
     """A call that waits for the connection; `seq` is the last event that its session had then."""
 
-    on: str
-    path: str
-    name: str
-    given: Mapping[str, Any]
+    call: rpc.Call
     seq: int
 
     def is_done(self, history: Sequence[Envelope]) -> bool:
         """Tell whether the log has what a user said: the call arrived before the connection broke."""
-        if self.name not in _SAID:
+        if self.call.name not in _SAID:
             return False
-        text = str(self.given.get("text", "")).strip()
+        text = str(self.call.given.get("text", "")).strip()
         for event in (each.event for each in history if each.seq > self.seq):
             match event:
                 case events.MessageAdded(role=Role.USER, text=said) if _is_said(text, said):
@@ -304,16 +301,14 @@ class HostLink:
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
-    def send(
-        self, on: str, path: str, name: str, given: Mapping[str, Any], on_part: Callable[[Any], object] | None = None
-    ) -> concurrent.futures.Future[Any]:
+    def send(self, call: rpc.Call, on_part: Callable[[Any], object] | None = None) -> concurrent.futures.Future[Any]:
         """Call something and return its future result."""
         number, future = next(self._numbers), concurrent.futures.Future[Any]()
-        if (session := self._session(on)) is not None and session.is_deleted:
+        if (session := self._session(call.on)) is not None and session.is_deleted:
             future.set_exception(HostError(_DELETED, "F2 lists the sessions."))
             return future
         self._waiting[number] = future, on_part  # what comes before the result goes to `on_part`
-        self._put({"id": number, "on": on, "port": path, "call": name, "with": given}, future)
+        self._put({"id": number, "on": call.on, "port": call.path, "call": call.name, "with": call.given}, future)
         return future
 
     def _session(self, on: str) -> RemoteSession | None:
@@ -339,31 +334,29 @@ class HostLink:
 
     def call(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
         """Call a method that returns at once."""
-        sent, numbers = self._sent(on, path, member, given)
-        future = self.send(on, path, member.name, sent)
+        call, numbers = self._sent(on, path, member, given)
+        future = self.send(call)
         try:
             result = self.wait(future)
         except HostError:
-            return self._without_host(on, path, member, sent, future)
+            return self._without_host(call, member, future)
         if rpc.is_function(member.result):
             return lambda: self._forget(numbers)
         return self._result(member, result)
 
-    def _without_host(
-        self, on: str, path: str, member: Member, sent: Mapping[str, Any], future: concurrent.futures.Future[Any]
-    ) -> Any:
+    def _without_host(self, call: rpc.Call, member: Member, future: concurrent.futures.Future[Any]) -> Any:
         """Do a call later, or once more; if both fail, the front end continues and the user is told."""
         if future.done() and isinstance(closed := future.exception(), ClosedToNetwork):
             if member.returns is not None or member.result is not type(None):
                 raise closed
             self._tell(events.Level.WARNING, closed.full_text())
             return None
-        if (session := self._session(on)) is not None and session.is_deleted:
+        if (session := self._session(call.on)) is not None and session.is_deleted:
             if member.kind is Kind.CALL:
                 session.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")
             return _nothing_of(member)
         if member.full_name in _SENT_LATER:
-            later = _Later(on, path, member.name, sent, session.seq if session is not None else 0)
+            later = _Later(call, session.seq if session is not None else 0)
             self._later.append(later)
             if self.is_there.is_set() and future.done():
                 self._tell(events.Level.WARNING, f"{future.exception()} This is sent once it is open again.")
@@ -371,7 +364,7 @@ class HostLink:
             return None
         if member.result is not type(None) and self._waits_for_host():
             with contextlib.suppress(HostError):
-                return self._result(member, self.wait(self.send(on, path, member.name, sent)))
+                return self._result(member, self.wait(self.send(call)))
         if member.kind is Kind.CALL:
             self._tell(events.Level.ERROR, f"{_AWAY} Nothing was done ({member.full_name}).")
         return _nothing_of(member)
@@ -392,9 +385,9 @@ class HostLink:
     async def call_async(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
         """Call a method and wait for its end; a cancelled wait leaves the call alone."""
         self.loop.use()
-        sent, numbers = self._sent(on, path, member, given)
+        call, numbers = self._sent(on, path, member, given)
         try:
-            return self._result(member, await asyncio.wrap_future(self.send(on, path, member.name, sent)))
+            return self._result(member, await asyncio.wrap_future(self.send(call)))
         finally:
             for number in numbers:
                 self._functions.pop(number, None)
@@ -403,16 +396,17 @@ class HostLink:
         """Yield what a method yields."""
         self.loop.use()
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[Any]()
-        sent, _ = self._sent(on, path, member, given)
-        future = self.send(on, path, member.name, sent, lambda part: loop.call_soon_threadsafe(queue.put_nowait, (part,)))
+        call, _ = self._sent(on, path, member, given)
+        future = self.send(call, lambda part: loop.call_soon_threadsafe(queue.put_nowait, (part,)))
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(queue.put_nowait, None))
         while (part := await queue.get()) is not None:
             yield rpc.decode(member.result, part[0])
         _ = future.result()
 
-    def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Return arguments as they are sent, and the numbers of the functions among them."""
-        found, numbers = {}, []
+    def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[rpc.Call, list[int]]:
+        """Return a call as it is sent, and the numbers of the functions among its arguments."""
+        found: dict[str, Any] = {}
+        numbers: list[int] = []
         for name, value in given.items():
             if value is not None and rpc.is_function(member.parameters[name]):
                 number = next(self._numbers)
@@ -423,7 +417,7 @@ class HostLink:
                 found[name] = number
             elif value is not None or not rpc.is_function(member.parameters[name]):
                 found[name] = rpc.encode(value)
-        return found, numbers
+        return rpc.Call(on, path, member.name, found), numbers
 
     def _result(self, member: Member, result: Any) -> Any:
         if member.returns is not None:
@@ -439,11 +433,12 @@ class HostLink:
         """Return a value that is mirrored; the first time the host is asked."""
         key = (on, path, member.name)
         if key not in self._mirrored:
-            future = self.send(on, path, member.name, {})
+            call = rpc.Call(on, path, member.name, {})
+            future = self.send(call)
             try:
                 value = rpc.decode(member.result, self.wait(future))
             except HostError:
-                return self._without_host(on, path, member, {}, future)
+                return self._without_host(call, member, future)
             _ = self._mirrored.setdefault(key, value)
         return self._mirrored[key]
 
@@ -495,11 +490,11 @@ class HostLink:
                 problem = problem or f"A session could not be opened again: {error.full_text()}"
         later, self._later = self._later, []
         for each in later:
-            known = self._session(each.on)
+            known = self._session(each.call.on)
             if known is not None and each.is_done(known.known()):
                 continue
             try:
-                _ = self.wait(self.send(each.on, each.path, each.name, each.given))
+                _ = self.wait(self.send(each.call))
             except HostError:  # it broke again, or the session is not open: sent the next time
                 self._later.append(each)
             except LmtuiError as error:
@@ -507,10 +502,10 @@ class HostLink:
         for number, function in list(self._functions.items()):
             on, path, name, parameter = function.where
             with contextlib.suppress(LmtuiError):
-                _ = self.wait(self.send(on, path, name, {parameter: number}))
+                _ = self.wait(self.send(rpc.Call(on, path, name, {parameter: number})))
         for on, path, name in list(self._mirrored):
             with contextlib.suppress(LmtuiError):
-                self._set(on, path, name, self.wait(self.send(on, path, name, {})))
+                self._set(on, path, name, self.wait(self.send(rpc.Call(on, path, name, {}))))
         if breaks != self._breaks:
             return
         self._is_given_up = False
@@ -717,7 +712,7 @@ class RemoteHost:
         """Open an earlier session by its id, or a unique end of it."""
         link: HostLink = self._link
         link.loop.use()
-        on = str(await asyncio.wrap_future(link.send(rpc.HOST, "", "open", {"session_id": session_id})))
+        on = str(await asyncio.wrap_future(link.send(rpc.Call(rpc.HOST, "", "open", {"session_id": session_id}))))
         found = on.removeprefix(rpc.SESSION)
         known = link.sessions.get(found)
         session = known if known is not None and not known.is_deleted else RemoteSession(link, found)

@@ -61,6 +61,16 @@ class Hello:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """What is called: on which object, at which port of it, by which name, and with which arguments."""
+
+    on: str
+    path: str
+    name: str
+    given: Mapping[str, Any]
+
+
 class Kind(StrEnum):
     """How a member of a port is used."""
 
