@@ -196,7 +196,7 @@ class Target:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def open(self, *, may_start: bool = True) -> tuple[FrameChannel, str]:
-        """Make a connection, and say which folder it leads to; the host of this machine is started if it has to be and may.
+        """Make a connection, and return its folder, too; the host of this machine is started if it `may_start`.
 
         Raises:
             LmtuiError: no host runs, or it refuses.

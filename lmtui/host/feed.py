@@ -178,7 +178,8 @@ class EventFeed:
     def open(self, session_id: str = "", scope: Scope | None = None) -> Reader:
         """Return a queue that gets the events from now on; `close` ends it.
 
-        A client that does not take what it is sent: the connection of `scope` is dropped a second after the queue overflows.
+        Where a client does not take what it is sent, the connection of `scope` is dropped a second
+        after the queue has overflowed.
         """
         reader = Reader(session_id)
         if scope is not None and (abort := scope.get("extensions", {}).get(ABORT)) is not None:
@@ -224,7 +225,7 @@ def stored(session: Session, after: int) -> Iterator[Frame]:
 
 
 async def until_one_ends(*work: Awaitable[object]) -> None:
-    """Do some things at once until the first of them ends; then the others are cancelled.  None of their errors rises."""
+    """Do some things at once until one ends, and cancel the others.  No error of theirs rises."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -265,7 +266,10 @@ async def _gone(receive: Receive) -> None:
 
 
 async def blocks(feed: EventFeed, reader: Reader, past: Iterable[Frame], heartbeat_s: float) -> AsyncGenerator[bytes, None]:
-    """Yield the past, then what comes, as one session's stream or that of all; `past` was read when `reader` was opened."""
+    """Yield the past and what comes, for the stream of one session or of all.
+
+    `past` was read in the step in which `reader` was opened.
+    """
     try:
         async for frames in reader.follow(past, heartbeat_s):
             yield b"".join(each.block if reader.session_id else each.activity_block for each in frames) or HEARTBEAT

@@ -80,7 +80,7 @@ _Row = tuple[str, dict[str, _Source]]
 
 
 def _row(name: str, *same: str, **others: _Source) -> _Row:
-    """Return what a message is called, and where its fields come from; those that are `same` are called as in the event."""
+    """Return what a message is called, and where its fields come from; the `same` ones have the event's names."""
     return name, {**dict(zip(same, same, strict=True)), **others}
 
 
