@@ -10,6 +10,7 @@ import functools
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -42,10 +43,7 @@ class PipelineFile(IndexFile):
 
     def read(self) -> list[PipelinePlan]:
         """Return all plans, the newest first."""
-        if not self.exists():
-            return []
-        with self.open() as database:
-            return self._all(database)
+        return self._all(self.open)
 
     def peek(self) -> list[PipelinePlan]:
         """Return all plans, the newest first, and leave the file as it is.
@@ -53,15 +51,16 @@ class PipelineFile(IndexFile):
         Raises:
             JobsError: it cannot be read.
         """
+        return self._all(self.looking)
+
+    def _all(self, opened: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> list[PipelinePlan]:
         if not self.exists():
             return []
-        with self.looking() as database:
-            has_table = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'pipeline'").fetchone()
-            return self._all(database) if has_table else []
-
-    def _all(self, database: sqlite3.Connection) -> list[PipelinePlan]:
-        ids = [str(plan) for (plan,) in database.execute("SELECT plan FROM pipeline WHERE task = ?", (_PLAN,)).fetchall()]
-        found = [plan for each in ids if (plan := self._plan(database, each)) is not None]
+        with opened() as database:
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'pipeline'").fetchone():
+                return []
+            ids = database.execute("SELECT plan FROM pipeline WHERE task = ?", (_PLAN,)).fetchall()
+            found = [plan for (each,) in ids if (plan := self._plan(database, str(each))) is not None]
         return sorted(found, key=lambda each: each.created, reverse=True)
 
     def add(self, plan: PipelinePlan) -> None:

@@ -259,7 +259,7 @@ def is_outside(path: str) -> bool:
 
 
 def is_plan_file(path: str) -> bool:
-    """Tell whether a file of the folder `plans` can be a plan: it is Markdown, and not what the folder is about."""
+    """Tell whether a file of the folder `plans` can be a plan: it is Markdown, and not the README."""
     name = PurePosixPath(path).name.lower()
     return name.endswith(".md") and name != "readme.md"
 
@@ -306,9 +306,10 @@ def next_due(plan: PipelinePlan, phase: str = "") -> datetime | None:
 
 def _startable(plan: PipelinePlan, phase: str) -> Iterator[PipelineTask]:
     """Yield the tasks that nothing but a date holds up, in their order."""
+    over = {each.id for each in plan.tasks if each.state in OVER}
     for task in plan.queue:
         is_ready = task.state is PipelineState.READY and not task.is_paused and phase in ("", task.spec.phase)
-        if is_ready and not plan.waits_for(task):
+        if is_ready and over.issuperset(task.spec.after):
             yield task
 
 
