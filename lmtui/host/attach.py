@@ -141,7 +141,7 @@ class Attachment:
         for message in rpc.loads(frame):
             if "call" in message:
                 on, path, name = (str(message.get(key, "")) for key in ("on", "port", "call"))
-                self._run(_number(message.get("id")), rpc.Call(on, path, name, message.get("with") or {}))
+                self._run(_number(message.get("id")), rpc.RemoteCall(on, path, name, message.get("with") or {}))
             elif "re" in message:
                 rpc.settle(self._asked.pop(_number(message["re"]), None), message)
             elif "leave" in message:
@@ -151,7 +151,7 @@ class Attachment:
             else:
                 raise UsageError("unknown kind of message")
 
-    def _run(self, number: int, call: rpc.Call) -> None:
+    def _run(self, number: int, call: rpc.RemoteCall) -> None:
         """Do a call in a task; one that returns at once waits for nothing, so such calls are done in their order."""
         task = asyncio.get_running_loop().create_task(self._do(number, call))
         self._tasks.add(task)
@@ -167,7 +167,7 @@ class Attachment:
             error = LmtuiError("internal error of the host", "Details are in lmtui.log (`lmtui doctor` shows the path).")
         self._send({"re": number, "error": rpc.encode_error(error)})
 
-    async def _do(self, number: int, call: rpc.Call) -> None:
+    async def _do(self, number: int, call: rpc.RemoteCall) -> None:
         """Do a call and answer it."""
         if not isinstance(call.given, dict):
             raise UsageError("arguments are not an object")
@@ -185,7 +185,7 @@ class Attachment:
             case _:
                 await self._do_member(number, call)
 
-    async def _do_member(self, number: int, call: rpc.Call) -> None:
+    async def _do_member(self, number: int, call: rpc.RemoteCall) -> None:
         target, port = self._target(call.on, call.path)
         member = rpc.members(port).get(call.name)
         if member is None or not member.may_be_called(is_local=True):
@@ -222,7 +222,7 @@ class Attachment:
                 is_slow = "in_thread" in member.marks
                 return await asyncio.to_thread(_call, target, member, given) if is_slow else _call(target, member, given)
 
-    def _answer(self, call: rpc.Call, member: Member, value: Any) -> Any:
+    def _answer(self, call: rpc.RemoteCall, member: Member, value: Any) -> Any:
         """Return what a client is sent of a value; a function ends what it was given, an object is addressed by a name."""
         if member.returns is not None:
             if value is None:

@@ -103,7 +103,7 @@ class RemoteSession:
     def _read_past(self, wait: Callable[[concurrent.futures.Future[Any]], Any]) -> list[Envelope]:
         """Return the durable events behind the last one that is known.  Blocks."""
         parts: list[Sequence[str]] = []
-        last = wait(self._link.send(rpc.Call(self._on, "", "follow", {"after": self.seq}), parts.append))
+        last = wait(self._link.send(rpc.RemoteCall(self._on, "", "follow", {"after": self.seq}), parts.append))
         return [decode_event(line) for part in (*parts, last) for line in part]
 
     def again(self) -> None:
@@ -111,7 +111,7 @@ class RemoteSession:
         held = self._held = []
         missed: list[Envelope] = []
         try:
-            _ = self._link.wait(self._link.send(rpc.Call(rpc.HOST, "", "open", {"session_id": self.id})))
+            _ = self._link.wait(self._link.send(rpc.RemoteCall(rpc.HOST, "", "open", {"session_id": self.id})))
             missed = self._missed = self._read_past(self._link.wait)
         finally:
             self._link.loop.soon(lambda: self._catch_up(missed, held))
@@ -183,7 +183,7 @@ class RemoteSession:
     def changes(self) -> Any:
         """Return what it changed and the ways back, None where no checkpoints can be made."""
         if not hasattr(self, "_has_changes"):
-            self._has_changes = self._link.wait(self._link.send(rpc.Call(self._on, "", "has_changes", {})))
+            self._has_changes = self._link.wait(self._link.send(rpc.RemoteCall(self._on, "", "has_changes", {})))
         return self._remote.changes if self._has_changes else None
 
     async def wait_idle(self) -> None:
@@ -201,7 +201,7 @@ class RemoteSession:
         """Stop following the session; it keeps running in the host."""
         self._link.sessions.pop(self.id, None)
         with contextlib.suppress(LmtuiError):
-            await asyncio.wrap_future(self._link.send(rpc.Call(self._on, "", "close", {})))
+            await asyncio.wrap_future(self._link.send(rpc.RemoteCall(self._on, "", "close", {})))
 
 
 class _Function:
@@ -225,7 +225,7 @@ _SAID = frozenset({"submit", "steer"})
 class _Later:
     """A call that waits for the connection; `seq` is the last event that its session had then."""
 
-    call: rpc.Call
+    call: rpc.RemoteCall
     seq: int
 
     def is_done(self, history: Sequence[Envelope]) -> bool:
@@ -301,7 +301,7 @@ class HostLink:
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
-    def send(self, call: rpc.Call, on_part: Callable[[Any], object] | None = None) -> concurrent.futures.Future[Any]:
+    def send(self, call: rpc.RemoteCall, on_part: Callable[[Any], object] | None = None) -> concurrent.futures.Future[Any]:
         """Call something and return its future result."""
         number, future = next(self._numbers), concurrent.futures.Future[Any]()
         if (session := self._session(call.on)) is not None and session.is_deleted:
@@ -344,7 +344,7 @@ class HostLink:
             return lambda: self._forget(numbers)
         return self._result(member, result)
 
-    def _without_host(self, call: rpc.Call, member: Member, future: concurrent.futures.Future[Any]) -> Any:
+    def _without_host(self, call: rpc.RemoteCall, member: Member, future: concurrent.futures.Future[Any]) -> Any:
         """Do a call later, or once more; if both fail, the front end continues and the user is told."""
         if future.done() and isinstance(closed := future.exception(), ClosedToNetwork):
             if member.returns is not None or member.result is not type(None):
@@ -403,7 +403,7 @@ class HostLink:
             yield rpc.decode(member.result, part[0])
         _ = future.result()
 
-    def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[rpc.Call, list[int]]:
+    def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[rpc.RemoteCall, list[int]]:
         """Return a call as it is sent, and the numbers of the functions among its arguments."""
         found: dict[str, Any] = {}
         numbers: list[int] = []
@@ -417,7 +417,7 @@ class HostLink:
                 found[name] = number
             elif value is not None or not rpc.is_function(member.parameters[name]):
                 found[name] = rpc.encode(value)
-        return rpc.Call(on, path, member.name, found), numbers
+        return rpc.RemoteCall(on, path, member.name, found), numbers
 
     def _result(self, member: Member, result: Any) -> Any:
         if member.returns is not None:
@@ -433,7 +433,7 @@ class HostLink:
         """Return a value that is mirrored; the first time the host is asked."""
         key = (on, path, member.name)
         if key not in self._mirrored:
-            call = rpc.Call(on, path, member.name, {})
+            call = rpc.RemoteCall(on, path, member.name, {})
             future = self.send(call)
             try:
                 value = rpc.decode(member.result, self.wait(future))
@@ -502,10 +502,10 @@ class HostLink:
         for number, function in list(self._functions.items()):
             on, path, name, parameter = function.where
             with contextlib.suppress(LmtuiError):
-                _ = self.wait(self.send(rpc.Call(on, path, name, {parameter: number})))
+                _ = self.wait(self.send(rpc.RemoteCall(on, path, name, {parameter: number})))
         for on, path, name in list(self._mirrored):
             with contextlib.suppress(LmtuiError):
-                self._set(on, path, name, self.wait(self.send(rpc.Call(on, path, name, {}))))
+                self._set(on, path, name, self.wait(self.send(rpc.RemoteCall(on, path, name, {}))))
         if breaks != self._breaks:
             return
         self._is_given_up = False
@@ -712,7 +712,7 @@ class RemoteHost:
         """Open an earlier session by its id, or a unique end of it."""
         link: HostLink = self._link
         link.loop.use()
-        on = str(await asyncio.wrap_future(link.send(rpc.Call(rpc.HOST, "", "open", {"session_id": session_id}))))
+        on = str(await asyncio.wrap_future(link.send(rpc.RemoteCall(rpc.HOST, "", "open", {"session_id": session_id}))))
         found = on.removeprefix(rpc.SESSION)
         known = link.sessions.get(found)
         session = known if known is not None and not known.is_deleted else RemoteSession(link, found)

@@ -62,7 +62,7 @@ class Hello:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class RemoteCall:
     """What is called: on which object, at which port of it, by which name, and with which arguments."""
 
     on: str

@@ -16,7 +16,7 @@ from lmtui.core.messages import Role
 from lmtui.host.commands import token_for
 from lmtui.host.connect import ask_host, check_socket_folder, host_folder
 from lmtui.host.remote import FrameChannel, HostLink, RemoteSession, _Later
-from lmtui.host.rpc import Call, encode_error
+from lmtui.host.rpc import RemoteCall, encode_error
 from tests.waiting import PATIENCE_S, until
 
 Reply = Callable[[dict[str, Any]], list[dict[str, Any]]]
@@ -162,7 +162,7 @@ def _history(*said: events.Event) -> list[Envelope]:
     ],
 )
 def test_only_the_same_words_of_the_user_count_as_sent(event: events.Event, is_done: bool) -> None:
-    later = _Later(Call("session:one", "", "submit", {"text": "ok"}), 1)
+    later = _Later(RemoteCall("session:one", "", "submit", {"text": "ok"}), 1)
     assert later.is_done(_history(events.MessageAdded(role=Role.USER, text="ok"), event)) is is_done
 
 
