@@ -104,10 +104,7 @@ async def _foreign(folder: Path) -> int:
     async def paths() -> tuple[Sequence[str], bool]:
         return ["own.py"], False
 
-    async def notes() -> Sequence[Note]:
-        return ()
-
-    search = WorkspaceSearch(folder, paths, notes)
+    search = WorkspaceSearch(folder, paths, tuple)
     hits = [hit for query in (*_EXACT, *corpus.HELD_OUT_PARAPHRASES) for hit in await search.search(query)]
     await search.close()
     return sum(not hit.place.startswith("own.py") for hit in hits)
@@ -178,10 +175,7 @@ def make_search(folder: Path) -> WorkspaceSearch:
     async def list_paths() -> tuple[Sequence[str], bool]:
         return paths, False
 
-    async def read_notes() -> Sequence[Note]:
-        return _NOTES
-
-    return WorkspaceSearch(folder, list_paths, read_notes)
+    return WorkspaceSearch(folder, list_paths, lambda: _NOTES)
 
 
 def _write_session(store: SessionStore, title: str, asked: str, answer: str) -> None:

@@ -1,16 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
-from lmtui.features.memory.values import Note
 from lmtui.features.memory.workspace_search import WorkspaceSearch, open_search
 from tests.app.conftest import Open
-
-
-async def no_notes() -> Sequence[Note]:
-    return ()
 
 
 async def found(search: WorkspaceSearch, query: str) -> set[str]:
@@ -24,7 +18,7 @@ async def test_what_is_ignored_or_forbidden_to_read_is_not_in_the_index(open_one
         (workspace / path).write_text("marker = 1\n")
     (workspace / ".gitignore").write_text("built.py\n")
     runtime = open_one(deny=("Read(private/**)",))
-    search = open_search(runtime, no_notes, runtime.servers.embed)
+    search = open_search(runtime, tuple, runtime.servers.embed)
     assert await found(search, "marker") == {"shown.py"}
     assert search.embedder is None
     await search.close()
@@ -33,7 +27,7 @@ async def test_what_is_ignored_or_forbidden_to_read_is_not_in_the_index(open_one
 async def test_the_role_embedder_names_the_model(open_one: Open, workspace: Path) -> None:
     (workspace / "a.py").write_text("marker = 1\n")
     runtime = open_one("http://127.0.0.1:9", roles=("embedder: nomic-embed",))
-    search = open_search(runtime, no_notes, runtime.servers.embed)
+    search = open_search(runtime, tuple, runtime.servers.embed)
     assert search.embedder is not None
     assert search.embedder.model == "nomic-embed"
     assert await found(search, "marker") == {"a.py"}

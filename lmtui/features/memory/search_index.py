@@ -24,7 +24,7 @@ from lmtui.core.errors import JobsError
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.memory.chunks import Chunk, split_names, words_of
 from lmtui.features.memory.values import SearchHit, SearchSource
-from lmtui.store.index_file import IndexFile
+from lmtui.store.index_file import IndexFile, transaction
 
 _log = logging.getLogger(__name__)
 _APPLICATION, _VERSION = 0x6C6D7478, 4
@@ -58,14 +58,12 @@ class SearchIndex(IndexFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path.parent, path)
-        self._numbers: list[int] = []
-        self._signs: list[int] = []
+        self._signs: dict[int, int] = {}
 
     def prepare(self, database: sqlite3.Connection) -> None:
         for pragma in ("trusted_schema=OFF", "synchronous=NORMAL", "foreign_keys=ON"):
             database.execute(f"PRAGMA {pragma}")
-        with database:
-            database.execute("BEGIN IMMEDIATE")
+        with transaction(database):
             if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 marks = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}"
                 for statement in (*_SCHEMA.split("|"), *marks):
@@ -147,29 +145,26 @@ WHERE id IN (SELECT value FROM json_each(?))"
     ) -> dict[int, float]:
         """Return the chunks whose vectors are nearest to the query's with their cosines.
 
-        All signs are compared in memory (a vector of 768 numbers takes some 200 bytes there, 100,000 of them about 20 ms), and
+        All signs are compared in memory (a vector of 768 numbers takes some 250 bytes there, 100,000 of them about 20 ms), and
         the vectors that differ in the fewest as a whole.
         """
         sql = "SELECT id, signs FROM vector WHERE id > ? ORDER BY id"
-        for number, signs in database.execute(sql, (self._numbers[-1] if self._numbers else 0,)):
-            self._numbers.append(number)
-            self._signs.append(int.from_bytes(signs, "big"))
+        for number, signs in database.execute(sql, (next(reversed(self._signs), 0),)):
+            self._signs[number] = int.from_bytes(signs, "big")
         wanted = _quantised(vector)
         bits = int.from_bytes(_signs_of(wanted), "big")
-        distances: Iterable[tuple[int, int]] = zip(
-            [(bits ^ signs).bit_count() for signs in self._signs], self._numbers, strict=True
-        )
+        counts = [(bits ^ signs).bit_count() for signs in self._signs.values()]
+        distances: Iterable[tuple[int, int]] = zip(counts, self._signs, strict=True)
+        among = json.dumps([*(sources or SearchSource)])
         if sources:
             sql = "SELECT vector.id FROM place JOIN vector USING (digest) WHERE source IN (SELECT value FROM json_each(?))"
-            allowed = {number for (number,) in database.execute(sql, (json.dumps([*sources]),))}
+            allowed = {number for (number,) in database.execute(sql, (among,))}
             distances = (pair for pair in distances if pair[1] in allowed)
         near = json.dumps([number for _, number in heapq.nsmallest(_RESCORED, distances)])
-        sql = "SELECT place.id, source, data FROM place JOIN vector USING (digest) \
-WHERE vector.id IN (SELECT value FROM json_each(?))"
-        rows = database.execute(sql, (near,))
-        return {
-            number: sum(map(mul, wanted, array("b", data))) for number, source, data in rows if not sources or source in sources
-        }
+        sql = "SELECT place.id, data FROM place JOIN vector USING (digest) \
+WHERE vector.id IN (SELECT value FROM json_each(?)) AND source IN (SELECT value FROM json_each(?))"
+        rows = database.execute(sql, (near, among))
+        return {number: sum(map(mul, wanted, array("b", data))) for number, data in rows}
 
     def recall(self, text: str) -> dict[str, float]:
         """Return the notes that have words of a text, each with its bm25 as a share of the most that one word can give."""
@@ -218,7 +213,7 @@ UNION SELECT 'vectors', count(*) FROM vector"
 
     def release(self) -> None:
         """Free the vectors in memory; they are read again when they are needed."""
-        self._numbers, self._signs = [], []
+        self._signs = {}
 
 
 def _matching(text: str) -> str:

@@ -75,7 +75,7 @@ class MemoryService(WorkspaceFeature):
         self._log = ProposalLog(kept_dir("memory", host.workspace))
         self._reflection = Reflection(host, self._log, self.notes, self._tell)
         self._is_on = host.config.memory != "off"
-        self._search = open_search(host, self.notes, self._embed)
+        self._search = open_search(host, self.files.notes, self._embed)
         if self._is_on:
             extensions.add(WorkspaceMemory, self)
             extensions.add(SessionSearch, self)

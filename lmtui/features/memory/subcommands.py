@@ -8,7 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 
 from lmtui.command_line import Parser, make_parser, say, with_report
@@ -148,10 +148,7 @@ def _shown(proposal: MemoryProposal) -> str:
 
 
 async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
-    async def notes() -> Sequence[Note]:
-        return await asyncio.to_thread(files.notes)
-
-    search = open_search(call.workspace, notes)
+    search = open_search(call.workspace, files.notes)
     try:
         hits = await search.search(words, max(1, min(call.arguments.limit, 100)), within_s=_INDEX_S)
     finally:

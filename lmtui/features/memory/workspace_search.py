@@ -13,11 +13,11 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lmtui.core.errors import Fault, JobsError, LmtuiError, ProviderError, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
@@ -69,24 +69,23 @@ class Embedder:
         """Return the vector of a question, an empty one where the server does not make it at once."""
         with contextlib.suppress(TimeoutError):  # it works on something else, or loads the model
             async with asyncio.timeout(_QUERY_S):
-                return next(iter(await self._unless_resting(self._vectors([self._query + text]))), ())
+                return next(iter(await self._unless_resting(self._vectors, [self._query + text])), ())
         return ()
 
     async def of_documents(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, none where the server fails; of a text that it refuses an empty one."""
-        return await self._unless_resting(self._of_all([self._document + text for text in texts]))
+        return await self._unless_resting(self._of_all, [self._document + text for text in texts])
 
-    async def _unless_resting(self, asked: Coroutine[Any, Any, Vectors]) -> Vectors:
-        with contextlib.closing(asked):
-            if time.monotonic() < self._retry_s:
-                return ()
-            try:
-                return await asked
-            except LmtuiError as error:
-                if (text := sanitize_line(str(error))) != self.problem:
-                    _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
-                self.problem, self._retry_s = text, time.monotonic() + _RETRY_S
-                return ()
+    async def _unless_resting(self, ask: Callable[[Sequence[str]], Awaitable[Vectors]], texts: Sequence[str]) -> Vectors:
+        if time.monotonic() < self._retry_s:
+            return ()
+        try:
+            return await ask(texts)
+        except LmtuiError as error:
+            if (text := sanitize_line(str(error))) != self.problem:
+                _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
+            self.problem, self._retry_s = text, time.monotonic() + _RETRY_S
+            return ()
 
     async def _of_all(self, texts: Sequence[str]) -> Vectors:
         try:
@@ -110,26 +109,20 @@ class WorkspaceSearch:
     Args:
         workspace: the folder.
         paths: see `Paths`.
-        notes: reads the notes that are remembered here.
+        notes: reads the notes that are remembered here.  Blocks.
         embedder: makes vectors, where the settings name a model for that.
     """
 
     def __init__(
-        self,
-        workspace: Path,
-        paths: Paths,
-        notes: Callable[[], Awaitable[Sequence[Note]]],
-        embedder: Embedder | None = None,
+        self, workspace: Path, paths: Paths, notes: Callable[[], Sequence[Note]], embedder: Embedder | None = None
     ) -> None:
-        self._workspace = workspace
-        self._paths, self._notes = paths, notes
+        self._workspace, self._paths, self._notes, self.embedder = workspace, paths, notes, embedder
         self._index = SearchIndex(kept_dir("search", workspace) / "index.db")
         self._thread = ThreadPoolExecutor(1, "lmtui-search")
         self._rest, self._is_stopped, self._woken = _IDLE_REST, False, threading.Event()
         self._update: asyncio.Task[None] | None = None
         self._idle: asyncio.Task[None] | None = None
         self._embedding: asyncio.Task[None] | None = None
-        self.embedder = embedder
         self._updated_s = self._searched_s = 0.0
         self._vector_size = 0  # of the last query: those of another size are dropped
         self.problem = ""
@@ -160,8 +153,11 @@ class WorkspaceSearch:
         What is below `RELEVANT` is left out.
         """
         scores = await self._ask(partial(self._index.recall, words[:_MAX_MESSAGE_CHARS]))
-        asked = _stems(words[:_MAX_MESSAGE_CHARS])
-        found = [(note, scores.get(_item_of(note), 0.0) * (0.5 + _share(asked, _stems(note.text)))) for note in notes]
+        asked, found = _stems(words[:_MAX_MESSAGE_CHARS]), list[tuple[Note, float]]()
+        for note in notes:
+            stems = _stems(note.text)
+            shared = len(asked & stems) / max(1, min(len(asked), len(stems)))  # of the shorter of the two
+            found.append((note, scores.get(_item_of(note), 0.0) * (0.5 + shared)))
         return sorted((each for each in found if each[1] >= RELEVANT), key=lambda each: -each[1])
 
     async def refresh(self, within_s: float = UPDATE_LIMIT_S) -> None:
@@ -234,9 +230,7 @@ class WorkspaceSearch:
         loop = asyncio.get_running_loop()
         problem = ""
         try:
-            notes = await self._notes()
-            await loop.run_in_executor(self._thread, self._index_notes, notes)
-            await loop.run_in_executor(self._thread, self._index_sessions)
+            await loop.run_in_executor(self._thread, self._index_own)
             paths, is_cut = await self._paths()
             await loop.run_in_executor(self._thread, self._index_files, paths, is_cut)
         except (OSError, LmtuiError) as error:
@@ -261,34 +255,29 @@ class WorkspaceSearch:
                         return
                     await asyncio.sleep(time.monotonic() - began_s)  # the server rests as long as it worked
 
-    def _index_notes(self, notes: Sequence[Note]) -> None:
-        now = {_item_of(note): note.text for note in notes}
-        self._put_all(SearchSource.MEMORY, {name: (0, len(now[name])) for name in now}, lambda name: [Chunk(1, 1, now[name])])
-
-    def _index_sessions(self) -> None:
+    def _index_own(self) -> None:
+        """Index the notes, and the closed sessions that were made here."""
+        notes = {_item_of(note): note.text for note in self._notes()}
+        states = {name: (0, len(text)) for name, text in notes.items()}
+        self._put_all(SearchSource.MEMORY, states, lambda name: [Chunk(1, 1, notes[name])])
         home, folder = self._workspace.resolve(), sessions_dir(self._workspace)
         ours = {name for name, known in known_sessions().items() if known == home}
-        states: dict[str, State] = {}
-        for path in SessionStore(self._workspace).paths():
-            if path.stem in ours and not is_in_use(path):
-                with contextlib.suppress(OSError):
-                    state = path.lstat()
-                    states[path.stem] = state.st_mtime_ns, state.st_size
+        logs = [path.name for path in SessionStore(self._workspace).paths() if path.stem in ours and not is_in_use(path)]
+        states = {name.removesuffix(".jsonl"): state for name, state in plain_states(folder, logs).items()}
         self._put_all(SearchSource.SESSION, states, lambda name: list(read_session(folder / f"{name}.jsonl")))
 
     def _index_files(self, paths: Sequence[str], is_cut: bool) -> None:
         for source in (SearchSource.DOC, SearchSource.CODE):
-            names = [path for path in paths if source_of(path) is source and is_searched(path)]
+            names = [path for path in paths if source_of(path) is source and _is_searched(path)]
             states = {path: each for path, each in plain_states(self._workspace, names).items() if each[1] <= MAX_FILE_BYTES}
             self._put_all(source, states, self._read_file, is_whole=not is_cut)
 
     def _read_file(self, path: str) -> list[Chunk]:
-        try:
+        with contextlib.suppress(NotPlain):
             data = read_plain(self._workspace, path, MAX_FILE_BYTES + 1) or b""
-        except NotPlain:
-            return []
-        file = decode(data) if len(data) <= MAX_FILE_BYTES else None
-        return [] if file is None or is_generated(file.text) else cut(path, file.text)
+            file = decode(data) if len(data) <= MAX_FILE_BYTES else None
+            return [] if file is None or is_generated(file.text) else cut(path, file.text)
+        return []
 
     def _put_all(
         self, source: SearchSource, now: Mapping[str, State], read: Callable[[str], list[Chunk]], *, is_whole: bool = True
@@ -312,9 +301,7 @@ class WorkspaceSearch:
         self._woken.set()
 
 
-def open_search(
-    workspace: Workspace, notes: Callable[[], Awaitable[Sequence[Note]]], embed: Embed | None = None
-) -> WorkspaceSearch:
+def open_search(workspace: Workspace, notes: Callable[[], Sequence[Note]], embed: Embed | None = None) -> WorkspaceSearch:
     """Return the search of a workspace, which the caller closes.
 
     With `embed` the model of the role `embedder` makes vectors, where the settings name one.  Files that a rule forbids to read
@@ -333,7 +320,7 @@ def open_search(
     return WorkspaceSearch(workspace.workspace, paths, notes, embedder)
 
 
-def is_searched(path: str) -> bool:
+def _is_searched(path: str) -> bool:
     """Tell whether a file may be in the index: none with secrets, none of git's or ours, none whose name hides something."""
     return not (is_secret_path(path) or sanitize_path(path) != path or any(part in PROTECTED_NAMES for part in path.split("/")))
 
@@ -369,8 +356,3 @@ def _item_of(note: Note) -> str:
 
 def _stems(text: str) -> set[str]:
     return {word[:_STEM_CHARS] for word in words_of(text)}
-
-
-def _share(asked: set[str], has: set[str]) -> float:
-    """Return how much of the shorter of two texts is in the other."""
-    return len(asked & has) / max(1, min(len(asked), len(has)))

@@ -11,7 +11,6 @@ import pytest
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import Priority
-from lmtui.features.memory.values import Note
 from lmtui.features.memory.workspace_search import Embedder, WorkspaceSearch
 from lmtui.models.openai_client import OpenAICompatible, read_vectors
 from tests.models.conftest import serve
@@ -41,14 +40,11 @@ class Corpus:
             (folder / f"{word}.md").write_text(f"{word} are here\n")
         self.provider = OpenAICompatible(f"{server.url}/v1")
         self.embedder = Embedder(model, self.provider.embed)
-        self.search = WorkspaceSearch(folder, self._paths, self._notes, self.embedder)
+        self.search = WorkspaceSearch(folder, self._paths, tuple, self.embedder)
         self.paths = ["apples.md", "bicycles.md", "copper.md"]
 
     async def _paths(self) -> tuple[Sequence[str], bool]:
         return self.paths, False
-
-    async def _notes(self) -> Sequence[Note]:
-        return ()
 
     async def embedded(self) -> int:
         """Index, wait for the vectors, and return how many there are."""

@@ -35,7 +35,7 @@ class Corpus:
         self.notes: list[Note] = []
         self.is_cut = False
         self.fault: Exception | None = None
-        self.search = WorkspaceSearch(folder, self._paths, self._notes)
+        self.search = WorkspaceSearch(folder, self._paths, lambda: self.notes)
 
     def write(self, path: str, text: str | bytes) -> None:
         file = self.folder / path
@@ -51,9 +51,6 @@ class Corpus:
         if self.fault is not None:
             raise self.fault
         return self.paths, self.is_cut
-
-    async def _notes(self) -> Sequence[Note]:
-        return self.notes
 
 
 @pytest.fixture
