@@ -12,7 +12,7 @@ import contextlib
 import logging
 import re
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -146,81 +146,73 @@ def _cut(text: str, most: int) -> str:
     return clean if len(clean) <= most else f"{clean[: most * 2 // 3]} … {clean[-(most // 3) :]}"
 
 
-class Quotes:
-    """Finds who said something in a session; case, blanks and punctuation do not count."""
+def _find_quote(parts: Sequence[tuple[str, TranscriptPart]], quote: str) -> Evidence | None:
+    """Return who said something, the user before all others; None where nobody did, or it has too few words.
 
-    def __init__(self, parts: Sequence[TranscriptPart]) -> None:
-        self._parts = [(f" {note_key(part.text)} ", part) for part in parts if part.origin]
-
-    def find(self, quote: str) -> Evidence | None:
-        """Return who said it, the user before all others; None where nobody did, or it has too few words."""
-        pieces = [key for each in _LEFT_OUT.split(_LABEL.sub("", quote)) if (key := note_key(each))]
-        if min((len(piece.split()) for piece in pieces), default=0) < _LEAST_QUOTE_WORDS:
-            return None
-        found = [part for text, part in self._parts if all(f" {piece} " in text for piece in pieces)]
-        if not found:
-            return None
-        part = min(found, key=lambda each: _TRUSTED_FIRST.index(each.origin))
-        is_pasted = part.origin == YOU and len(part.text) > _MOST_TYPED_CHARS
-        return Evidence(sanitize_line(quote)[:MAX_NOTE_CHARS], TOOL if is_pasted else part.origin, part.turn)
+    The parts stand behind their keys: case, blanks and punctuation do not count.
+    """
+    pieces = [key for each in _LEFT_OUT.split(_LABEL.sub("", quote)) if (key := note_key(each))]
+    if min((len(piece.split()) for piece in pieces), default=0) < _LEAST_QUOTE_WORDS:
+        return None
+    found = [part for key, part in parts if all(f" {piece} " in key for piece in pieces)]
+    if not found:
+        return None
+    part = min(found, key=lambda each: _TRUSTED_FIRST.index(each.origin))
+    is_pasted = part.origin == YOU and len(part.text) > _MOST_TYPED_CHARS
+    return Evidence(sanitize_line(quote)[:MAX_NOTE_CHARS], TOOL if is_pasted else part.origin, part.turn)
 
 
-def read_answer(answer: str, parts: Sequence[TranscriptPart], session: str, date: str) -> list[MemoryProposal] | None:
+def read_answer(answer: str, parts: Sequence[TranscriptPart]) -> list[MemoryProposal] | None:
     """Return what a model proposes and can show, None where its answer is not the wanted JSON."""
-    kinds = ("facts", "corrections", "skills", "instructions")
-    given = next((each for each in objects_in(answer, '"') if isinstance(each, dict) and set(kinds) & set(each)), None)
+    given = next((each for each in objects_in(answer, '"') if isinstance(each, dict) and _KINDS.keys() & each.keys()), None)
     if given is None:
         return None
-    quotes, found = Quotes(parts), list[MemoryProposal]()
+    quoted = [(f" {note_key(part.text)} ", part) for part in parts if part.origin]
     of_user = {url for part in parts if part.origin == YOU for url in _URL.findall(part.text)}
-    for kind in kinds:
+    found: list[MemoryProposal] = []
+    for kind, read in _KINDS.items():
         items = given.get(kind)
         for item in items[:_MOST_OF_A_KIND] if isinstance(items, list) else ():
-            evidence = quotes.find(line_of(item.get("quote"))) if isinstance(item, Mapping) else None
-            proposal = _proposal(kind, item, evidence, session, date) if evidence is not None else None
-            if proposal is None:
+            evidence = _find_quote(quoted, line_of(item.get("quote"))) if isinstance(item, Mapping) else None
+            if evidence is None or (read is not _fact and evidence.origin != YOU):
                 continue
-            if kind == "facts" or set(_URL.findall(f"{proposal.name} {proposal.text}")) <= of_user:
+            proposal = read(item, evidence)
+            if proposal is not None and (read is _fact or {*_URL.findall(f"{proposal.name} {proposal.text}")} <= of_user):
                 found.append(proposal)
     return found
 
 
-def _proposal(kind: str, item: Mapping[str, object], evidence: Evidence, session: str, date: str) -> MemoryProposal | None:
-    """Return an item as a proposal, None where its evidence does not allow or carry it."""
-    about = MemoryProposal("", ProposalKind.FACT, "", session=session, date=date, evidence=(evidence,))
-    if kind == "facts":
-        text = line_of(item.get("text"))
-        if evidence.origin in (WEB, MCP) or not _rests_on(text, evidence):
-            return None
-        if evidence.origin != YOU:
-            quote = evidence.text.replace("“", '"').replace("”", '"')
-            return _line(ProposalKind.FACT, f"{ORIGIN_NAMES[evidence.origin]} said: “{quote}”", about)
-        scope = MemoryScope.USER if item.get("scope") == MemoryScope.USER else MemoryScope.PROJECT
-        return _line(ProposalKind.FACT, text, about, scope)
-    if evidence.origin != YOU:
+def _fact(item: Mapping[str, object], evidence: Evidence) -> MemoryProposal | None:
+    text = line_of(item.get("text"))
+    if evidence.origin in (WEB, MCP) or not _rests_on(text, evidence):
         return None
-    match kind:
-        case "corrections":
-            trigger, rule = line_of(item.get("trigger")), line_of(item.get("rule"))
-            text = mistake_text(trigger, rule) if trigger else rule
-            return _line(ProposalKind.MISTAKE, text, about) if rule and _rests_on(rule, evidence) else None
-        case "instructions":
-            line = line_of(item.get("line"))
-            is_fit = 0 < len(line) <= MAX_NOTE_CHARS and _rests_on(line, evidence)
-            return replace(about, kind=ProposalKind.INSTRUCTIONS, name=sanitize_line(line)) if is_fit else None
-        case _:
-            return _skill(item, about, evidence)
+    if evidence.origin != YOU:
+        quote = evidence.text.replace("“", '"').replace("”", '"')
+        return _line(ProposalKind.FACT, f"{ORIGIN_NAMES[evidence.origin]} said: “{quote}”", evidence)
+    scope = MemoryScope.USER if item.get("scope") == MemoryScope.USER else MemoryScope.PROJECT
+    return _line(ProposalKind.FACT, text, evidence, scope)
 
 
-def _line(
-    kind: ProposalKind, text: str, about: MemoryProposal, scope: MemoryScope = MemoryScope.PROJECT
-) -> MemoryProposal | None:
+def _correction(item: Mapping[str, object], evidence: Evidence) -> MemoryProposal | None:
+    trigger, rule = line_of(item.get("trigger")), line_of(item.get("rule"))
+    text = mistake_text(trigger, rule) if trigger else rule
+    return _line(ProposalKind.MISTAKE, text, evidence) if rule and _rests_on(rule, evidence) else None
+
+
+def _instruction(item: Mapping[str, object], evidence: Evidence) -> MemoryProposal | None:
+    line = line_of(item.get("line"))
+    is_fit = 0 < len(line) <= MAX_NOTE_CHARS and _rests_on(line, evidence)
+    about = MemoryProposal("", ProposalKind.INSTRUCTIONS, "", name=sanitize_line(line), evidence=(evidence,))
+    return about if is_fit else None
+
+
+def _line(kind: ProposalKind, text: str, evidence: Evidence, scope: MemoryScope = MemoryScope.PROJECT) -> MemoryProposal | None:
     line = sanitize_line(text)
     is_fit = note_key(line) and len(line) <= MAX_NOTE_CHARS
-    return replace(about, kind=kind, text=line, scope=scope) if is_fit else None
+    return MemoryProposal("", kind, line, scope, evidence=(evidence,)) if is_fit else None
 
 
-def _skill(item: Mapping[str, object], about: MemoryProposal, evidence: Evidence) -> MemoryProposal | None:
+def _skill(item: Mapping[str, object], evidence: Evidence) -> MemoryProposal | None:
     name = _NAME.sub("-", line_of(item.get("name")).casefold()).strip("-")[:_MOST_NAME_CHARS]
     description, body = sanitize_line(line_of(item.get("description"))), sanitize(text_of(item.get("body")))
     is_fit = name and description and body and len(body) <= _MOST_BODY_CHARS and len(description) <= MAX_NOTE_CHARS
@@ -228,7 +220,10 @@ def _skill(item: Mapping[str, object], about: MemoryProposal, evidence: Evidence
         return None
     quoted = description.replace("\\", "\\\\").replace('"', '\\"')
     text = f'---\nname: {name}\ndescription: "{quoted}"\n---\n\n{body.strip()}\n'
-    return replace(about, kind=ProposalKind.SKILL, text=text, name=name)
+    return MemoryProposal("", ProposalKind.SKILL, text, name=name, evidence=(evidence,))
+
+
+_KINDS = {"facts": _fact, "corrections": _correction, "skills": _skill, "instructions": _instruction}
 
 
 def _rests_on(text: str, evidence: Evidence, least: float = _LEAST_SHARED) -> bool:
@@ -237,44 +232,37 @@ def _rests_on(text: str, evidence: Evidence, least: float = _LEAST_SHARED) -> bo
     return bool(said & quoted) and len(said & quoted) >= least * min(len(said), len(quoted) or 1)
 
 
-_RULES = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in (
-        (
-            ProposalKind.MISTAKE,
-            r"(?:no|nope|wrong|that(?:['’]s| is) wrong)[,.:;!-]+\s*(?P<rule>.*\b(?:use|instead|never|always)\b.*|.+, not .+)",
-        ),
-        (ProposalKind.MISTAKE, r"(?P<rule>(?:please )?(?:don['’]t|do not|stop) .+[,;] *(?:but |please )?use .+)"),
-        (ProposalKind.MISTAKE, r"(?P<rule>(?:please )?use .+(?:, *not|instead of|rather than|and not) .+)"),
-        (ProposalKind.MISTAKE, r"(?:as )?I (?:already )?(?:said|told you|asked you)(?: before)?(?: to)?[,:]? +(?P<rule>.+)"),
-        (ProposalKind.MISTAKE, r"(?:once )?again[,:] *(?P<rule>.+)"),
-        (ProposalKind.FACT, r"(?P<rule>(?:please )?(?:always|never) .+)"),
-    )
+_RULES = (
+    (
+        ProposalKind.MISTAKE,
+        r"(?:no|nope|wrong|that(?:['’]s| is) wrong)[,.:;!-]+\s*(?P<rule>.*\b(?:use|instead|never|always)\b.*|.+, not .+)",
+    ),
+    (ProposalKind.MISTAKE, r"(?P<rule>(?:please )?(?:don['’]t|do not|stop) .+[,;] *(?:but |please )?use .+)"),
+    (ProposalKind.MISTAKE, r"(?P<rule>(?:please )?use .+(?:, *not|instead of|rather than|and not) .+)"),
+    (ProposalKind.MISTAKE, r"(?:as )?I (?:already )?(?:said|told you|asked you)(?: before)?(?: to)?[,:]? +(?P<rule>.+)"),
+    (ProposalKind.MISTAKE, r"(?:once )?again[,:] *(?P<rule>.+)"),
+    (ProposalKind.FACT, r"(?P<rule>(?:please )?(?:always|never) .+)"),
 )
 
 
-def plain_corrections(parts: Sequence[TranscriptPart], session: str, date: str) -> list[MemoryProposal]:
+def plain_corrections(parts: Sequence[TranscriptPart]) -> list[MemoryProposal]:
     """Return what the user plainly corrected or asked for, in their own words; no model is asked."""
     found: list[MemoryProposal] = []
     for number, part in enumerate(parts):
         if part.origin != YOU or len(part.text) > _MOST_PLAIN_CHARS:
             continue
         is_first = part.turn == 1 and all(each.origin == YOU for each in parts[:number])  # what begins a task corrects nothing
-        for sentence in _SENTENCE.split(part.text):
-            proposal = _plain(sentence.strip(), part.turn, session, date)
-            is_meant = proposal is not None and not (is_first and proposal.kind is ProposalKind.MISTAKE)
-            found += [proposal] if proposal is not None and is_meant else []
+        proposals = (_plain(sentence.strip(), part.turn) for sentence in _SENTENCE.split(part.text))
+        found += [each for each in proposals if each and not (is_first and each.kind is ProposalKind.MISTAKE)]
     return found
 
 
-def _plain(sentence: str, turn: int, session: str, date: str) -> MemoryProposal | None:
+def _plain(sentence: str, turn: int) -> MemoryProposal | None:
     for kind, pattern in _RULES:
-        match = pattern.fullmatch(sentence)
+        match = re.fullmatch(pattern, sentence, re.IGNORECASE)
         if match is not None and meaning(match["rule"]) and match["rule"].count(" ") >= _LEAST_GAPS:
             rule = re.sub(r"^please +|[ ,]*\bplease\b(?=[.!]*$)", "", match["rule"].strip(), flags=re.IGNORECASE).rstrip(" .!")
-            evidence = (Evidence(sanitize_line(sentence), YOU, turn),)
-            about = MemoryProposal("", kind, "", session=session, date=date, evidence=evidence)
-            return _line(kind, rule[:1].upper() + rule[1:], about)
+            return _line(kind, rule[:1].upper() + rule[1:], Evidence(sanitize_line(sentence), YOU, turn))
     return None
 
 
@@ -282,13 +270,9 @@ def joined(found: Iterable[MemoryProposal]) -> list[MemoryProposal]:
     """Return proposals without those of the user's words that a model has put better before."""
     kept: list[MemoryProposal] = []
     for each in found:
-        quotes = {note_key(one.text) for one in each.evidence}
-        better = any(
-            other.kind is not ProposalKind.SKILL
-            and any(note_key(one.text) in quote for one in other.evidence for quote in quotes)
-            for other in kept
-        )
-        kept += [] if better else [each]
+        better = (one for other in kept if other.kind is not ProposalKind.SKILL for one in other.evidence)
+        if not any(note_key(one.text) in note_key(own.text) for one in better for own in each.evidence):
+            kept.append(each)
     return kept
 
 
@@ -397,7 +381,7 @@ class Reflection:
                     raise UsageError("a session is working", "Sessions are read only when none is working.")
                 if self._left <= 0 and not self._host.is_open(path.stem):
                     continue
-                found = await self._read_one(path) if await asyncio.to_thread(self._may_read, path) else None
+                found = await self._read_one(path)
                 self._left -= found is not None and not self._host.is_open(path.stem)
                 count += found or 0
         return count
@@ -413,41 +397,45 @@ class Reflection:
                     found.append(path)
         return found
 
-    def _may_read(self, path: Path) -> bool:
-        """Tell whether a log is the user's, and no other lmtui writes it.  Blocks."""
+    def _load(self, path: Path) -> tuple[int, Sequence[Envelope]] | None:
+        """Return the size and events of a log, None where it is not the user's, or another lmtui writes it.  Blocks."""
         is_free = self._host.is_open(path.stem) or not self._store.is_in_use(path.stem)
-        return is_free and self._store.is_ours(path.stem)
+        with contextlib.suppress(OSError, SessionFileError):
+            if is_free and self._store.is_ours(path.stem):
+                return path.stat().st_size, load(path).events
+        return None
 
     async def _read_one(self, path: Path) -> int | None:
         """Read one session and return how many proposals came of it, None where it has nothing to read."""
-        try:
-            size, history = await asyncio.to_thread(lambda: (path.stat().st_size, load(path).events))
-        except (OSError, SessionFileError):
+        if (loaded := await asyncio.to_thread(self._load, path)) is None:
             return None
+        size, history = loaded
         first = history[0].event if history else None
         inherited = first.parent_seq if isinstance(first, events.SessionOpened) else 0  # a fork's beginning is another's
         seq = max(inherited, self._inbox.state().read.get(path.stem, ReadMark(path.stem, 0, 0)).seq)
         if not _is_worth_reading(history, seq):
             _ = await asyncio.to_thread(self._inbox.propose, (), (), ReadMark(path.stem, size, seq))
             return None
-        parts, date = transcript(history, seq), f"{history[-1].time:%Y-%m-%d}"
-        plain = plain_corrections(parts, path.stem, date)
-        answer = await self._ask(parts, path.stem, date)
+        parts = transcript(history, seq)
+        plain = plain_corrections(parts)
+        answer = await self._ask(parts)
         mark = ReadMark(path.stem, size, history[-1].seq) if answer is not None else None
-        kept = [note.text for note in await self._notes()]
-        new = await asyncio.to_thread(self._inbox.propose, joined((*(answer or ()), *plain)), kept, mark)
+        kept, date = [note.text for note in await self._notes()], f"{history[-1].time:%Y-%m-%d}"
+        found = [replace(each, session=path.stem, date=date) for each in joined((*(answer or ()), *plain))]
+        new = await asyncio.to_thread(self._inbox.propose, found, kept, mark)
         if new:
             self._on_change()
         if answer is None:
             raise UsageError("no model answered", "Start the model server, then try again.")
         return len(new)
 
-    async def _ask(self, parts: Sequence[TranscriptPart], session_id: str, date: str) -> list[MemoryProposal] | None:
+    async def _ask(self, parts: Sequence[TranscriptPart]) -> list[MemoryProposal] | None:
         """Return what the model proposes, nothing where it gave no usable answer twice; None where none answers."""
-        asked = self._asked()
-        if asked is None:
+        # Of the user's sessions that are open, the last one: its model server is asked, and its log has the cost.
+        opened = [each for each in self._host.sessions if each.id in self._queued and not _is_unattended(each.history())]
+        if not opened:
             return None
-        requests = asked.role_requests
+        requests = opened[-1].role_requests
         window = await requests.window_tokens(ModelRole.SUMMARISER)
         room = min(MAX_CHARS, max(2_000, (window - min(_ANSWER_TOKENS, window // 3)) * _CHARS_PER_TOKEN - len(_SYSTEM)))
         text = await asyncio.to_thread(prompt_text, parts, room)
@@ -457,15 +445,10 @@ class Reflection:
                 answer = await requests.ask(ModelRole.SUMMARISER, REFLECTION, question, priority=Priority.BACKGROUND)
                 if answer is None:
                     return None
-                found = await asyncio.to_thread(read_answer, answer, parts, session_id, date)
+                found = await asyncio.to_thread(read_answer, answer, parts)
                 if found is not None:
                     return found
         return []
-
-    def _asked(self) -> EngineSession | None:
-        """Return the session whose model server is asked, and in whose log its cost is: the user's that was opened last."""
-        opened = [each for each in self._host.sessions if each.id in self._queued and not _is_unattended(each.history())]
-        return opened[-1] if opened else None
 
     async def close(self) -> None:
         """Stop reading."""
@@ -488,14 +471,11 @@ def _is_worth_reading(history: Sequence[Envelope], after: int) -> bool:
     """Tell whether a session is the user's, long enough, and has words of the user behind an event."""
     if _is_unattended(history):
         return False
-    said = [each for each in _messages(history) if each.event.agent == ROOT]
+    added = (each for each in history if isinstance(each.event, events.MessageAdded) and each.event.text.strip())
+    said = [each for each in added if each.event.agent == ROOT]
     return len(said) >= LEAST_MESSAGES and any(each.seq > after for each in said)
 
 
 def _is_unattended(history: Sequence[Envelope]) -> bool:
     first = history[0].event if history else None
     return not isinstance(first, events.SessionOpened) or first.is_unattended
-
-
-def _messages(history: Sequence[Envelope]) -> Iterator[Envelope]:
-    return (each for each in history if isinstance(each.event, events.MessageAdded) and each.event.text.strip())

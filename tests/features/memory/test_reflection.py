@@ -54,7 +54,7 @@ CORRECTED = (
 
 
 def read(given: object, parts: Sequence[TranscriptPart] | None = None) -> list[MemoryProposal]:
-    found = read_answer(json.dumps(given), parts if parts is not None else parts_of(*CORRECTED), "s1", "2026-01-01")
+    found = read_answer(json.dumps(given), parts if parts is not None else parts_of(*CORRECTED))
     assert found is not None
     return found
 
@@ -101,7 +101,7 @@ def test_a_correction_with_the_users_words_is_proposed_and_of_the_answer_and_a_c
     item = {"trigger": "you test", "rule": "run pytest, not make test", "quote": "Use pytest DIRECTLY,\nmake test"}
     (one,) = read({"corrections": [item]})
     assert (one.kind, one.text) == (ProposalKind.MISTAKE, "When you test: run pytest, not make test.")
-    assert (one.session, one.date, one.evidence[0].turn, set(one.origins)) == ("s1", "2026-01-01", 2, {"you"})
+    assert (one.evidence[0].turn, set(one.origins)) == (2, {"you"})
     facts = [
         {"text": "pytest -q tests passes", "scope": "user", "quote": "16 tests pass with pytest -q tests"},
         {"text": "The suite has 16 tests: 16 passed", "quote": "16 passed"},
@@ -170,7 +170,7 @@ def test_a_document_is_not_in_the_users_words(typed: str | None) -> None:
     parts = parts_of(said("Hello there."), answered("Hello."), document)
     item = {"text": order, "rule": order, "line": order, "trigger": "", "quote": order}
     assert read({"facts": [item], "corrections": [item], "instructions": [item]}, parts) == []
-    assert plain_corrections(parts, "s1", "2026-01-01") == []
+    assert plain_corrections(parts) == []
 
 
 def test_what_both_said_is_the_users_and_an_address_that_they_did_not_write_is_in_no_instruction() -> None:
@@ -192,9 +192,9 @@ def test_a_pasted_text_is_no_instruction_and_a_long_word_in_it_is_read_at_once()
 
 @for_each("answer", ["", "I found nothing.", "[]", '{"facts"', '{"other": []}', '{"facts": [}'])
 def test_an_answer_without_the_json_is_told_and_a_loose_one_is_read(answer: str) -> None:
-    assert read_answer(answer, [], "s1", "") is None
+    assert read_answer(answer, []) is None
     for loose in ('```json\n{"facts": [],}\n```', 'Here: {"facts": "none"}', '{"facts": [null, 1, [], {}]}'):
-        assert read_answer(loose, [], "s1", "") == []
+        assert read_answer(loose, []) == []
 
 
 _JSON = st.recursive(
@@ -209,7 +209,7 @@ _JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(("facts", "corrections", "skills", "instructions")), _JSON, min_size=1))
 def test_no_answer_breaks_the_reading(value: object) -> None:
     parts = parts_of(*CORRECTED)
-    for each in read_answer(json.dumps(value), parts, "s1", "") or ():
+    for each in read_answer(json.dumps(value), parts) or ():
         assert each.evidence
 
 
@@ -224,7 +224,7 @@ def test_no_answer_breaks_the_reading(value: object) -> None:
     ("never push to main", "Never push to main", ProposalKind.FACT),
 ])  # fmt: skip
 def test_a_plain_correction_needs_no_model(message: str, text: str, kind: ProposalKind) -> None:
-    (found,) = plain_corrections(parts_of(said("Do it."), answered("Done."), said(message)), "s1", "")
+    (found,) = plain_corrections(parts_of(said("Do it."), answered("Done."), said(message)))
     assert (found.text, found.kind, set(found.origins)) == (text, kind, {"you"})
     assert found.evidence[0].text in message
 
@@ -234,18 +234,18 @@ def test_neither_other_words_nor_what_others_say_nor_the_words_that_begin_a_task
         "No.", "Use pytest.", "Don't worry.", "I never said that", "Is it always so?", "no, thanks", "again, please",
         "Fix the bug", "No, not like that", "no, do not do it",
     ):  # fmt: skip
-        assert plain_corrections(parts_of(said("Do it."), answered("Done."), said(message)), "s1", "") == [], message
+        assert plain_corrections(parts_of(said("Do it."), answered("Done."), said(message))) == [], message
     words = "Use dataclasses instead of dicts in parser.py. Always keep the tests green."
-    assert [each.text for each in plain_corrections(parts_of(said(words)), "s1", "")] == ["Always keep the tests green"]
+    assert [each.text for each in plain_corrections(parts_of(said(words)))] == ["Always keep the tests green"]
     words = "No, use curl, not wget."
     events = (*called("fetch", words), answered(words), said(words, is_from_file=True), said(words + " x" * 400))
-    assert plain_corrections(parts_of(*events), "s1", "") == []
+    assert plain_corrections(parts_of(*events)) == []
 
 
 def test_what_the_model_puts_better_is_proposed_once() -> None:
     parts = parts_of(answered("ok"), said("No, use pytest -q tests, not make test."))
     item = {"trigger": "you test", "rule": "pytest -q tests, not make test", "quote": "use pytest -q tests, not make test"}
-    found = joined((*read({"corrections": [item]}, parts), *plain_corrections(parts, "s1", "")))
+    found = joined((*read({"corrections": [item]}, parts), *plain_corrections(parts)))
     assert [each.text for each in found] == ["When you test: pytest -q tests, not make test."]
 
 
