@@ -20,7 +20,6 @@ from lmtui.acp.editor_session import EditorSession, trust_note
 from lmtui.acp.prompt_blocks import read_blocks
 from lmtui.acp.session_options import mode_state, set_mode
 from lmtui.app.archive import archive_of, known_folders
-from lmtui.app.connection import ModelConnection
 from lmtui.app.host import Runtime
 from lmtui.app.model_servers import Servers
 from lmtui.config import load_config
@@ -73,13 +72,13 @@ class AcpAgent:
         """Find a model server."""
         if request.method_id != FIND_SERVER:
             raise RequestError(INVALID_PARAMS, f"Unknown authentication method: {sanitize_line(request.method_id)!r}.")
-        connection = _connection(self._flags)
+        servers = _servers(self._flags)
         try:
-            _ = await connection.choose()
+            _ = await servers.choose()
         except (ProviderError, UsageError) as error:
             raise RequestError(AUTH_REQUIRED, f"{sanitize_line(error.full_text())} {_WAY_OUT}") from error
         finally:
-            await connection.close()
+            await servers.close()
 
     # -- sessions -------------------------------------------------------------------------------------------------------
 
@@ -251,15 +250,14 @@ async def _require_server(runtime: Runtime) -> None:
         raise RequestError(AUTH_REQUIRED, f"{sanitize_line(text)} {_WAY_OUT}") from error
 
 
-def _connection(flags: Mapping[str, object]) -> ModelConnection:
-    """Return the connection to the model server of the user, wherever this was started."""
-    return ModelConnection(load_config(Path.cwd(), os.environ, flags).config)
+def _servers(flags: Mapping[str, object]) -> Servers:
+    """Return the model servers of the user, wherever this was started."""
+    return Servers(load_config(Path.cwd(), os.environ, flags).config)
 
 
 async def choose_model(flags: Mapping[str, object]) -> int:
     """Let the user choose a model server and a model in a terminal; return 0 once that is done."""
-    connection = _connection(flags)
-    servers = Servers(connection)
+    servers = _servers(flags)
     try:
         found = [(server, model) for server in await servers.find() for model in server.chat_models]
         if not found:
@@ -280,7 +278,6 @@ async def choose_model(flags: Mapping[str, object]) -> int:
         return 1
     finally:
         await servers.close()
-        await connection.close()
 
 
 def _absolute(path: str) -> Path:

@@ -18,7 +18,6 @@ from pathlib import Path
 from lmtui import __version__
 from lmtui.app.archive import SessionArchive, encode_event
 from lmtui.app.attempts import Attempts
-from lmtui.app.connection import AskedModel, ModelConnection, SessionModels, last_model
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import keep_grants, kept_problems, known_rules, rules_in_force
@@ -27,6 +26,7 @@ from lmtui.app.model_servers import Servers
 from lmtui.app.process import protect_process
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
 from lmtui.app.sandboxes import CurrentSandbox, interpreter_of, limits_of, team_of, tools_of
+from lmtui.app.session_models import SessionModels, SessionProvider, last_model
 from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
@@ -177,11 +177,9 @@ class Runtime:
         self._is_mode_forced = is_mode_forced
         rules_in_force(config, workspace)  # a rule that cannot be read is told at once
         _ = whole_budget(config.budget) if config.budget else None
-        self._connection = ModelConnection(config)
         self.count_tokens = TokenCounts()
-        self.servers = Servers(self._connection, lambda: self.config)
-        caches = PromptCaches(self.servers.place_of)
-        self._models = SessionModels(self._connection, caches, is_forced=is_model_forced)
+        self.servers = Servers(config)
+        self._models = SessionModels(self.servers, PromptCaches(self.servers.place_of), is_forced=is_model_forced)
         self.servers.before_unload = lambda url: self._models.sleep(url=url)
         self.servers.key_changed = self._renew_models
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
@@ -207,7 +205,7 @@ class Runtime:
         if self._demo is not None:
             return
         self.config = config
-        self._connection.use_config(config)
+        self.servers.use_config(config)
         self._renew_models()
         self._sandbox.retire()
 
@@ -217,8 +215,8 @@ class Runtime:
         for session in self.sessions:
             used = last_model(session.history())
             if used is not None and used.url and not used.window_tokens:
-                is_in_use = self._connection.is_in_use(used.url)
-                session.set_model(used.model or (self._connection.model if is_in_use else ""))
+                is_in_use = self.servers.is_in_use(used.url)
+                session.set_model(used.model or (self.servers.model if is_in_use else ""))
 
     @property
     def workspace(self) -> Path:
@@ -226,7 +224,7 @@ class Runtime:
 
     @property
     def setup_note(self) -> str:
-        return "" if self._connection.is_chosen else "No model server is chosen yet."
+        return "" if self.servers.is_chosen else "No model server is chosen yet."
 
     @property
     def extensions(self) -> Extensions:
@@ -268,9 +266,8 @@ class Runtime:
 
     async def slot_count(self, url: str = "") -> int:
         """Ask a server, or the one in use, how many requests it works on at once."""
-        connection = self._connection
-        provider = connection.session_provider(url) if url else connection.provider()
-        await provider.served("" if url else connection.model)
+        provider = self.servers.provider(url)
+        await provider.served("" if url else self.servers.model)
         return provider.slot_count
 
     async def new_session(
@@ -283,7 +280,7 @@ class Runtime:
         session_id = new_session_id(datetime.now(UTC))
         await self._prepare()
         own = variant or SessionVariant(await self.sandbox(), self.config)
-        asked = self._models.at(own.url, own.model) if has_model else self._models.none()
+        asked = self._models.at(own.url, own.model) if has_model else SessionProvider(None, {})
         if own.config.mode == Mode.TRY and not (await own.sandbox.status()).has_overlays:
             raise UsageError(NO_TRIAL)
         session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
@@ -301,10 +298,10 @@ class Runtime:
         for each in self._features:
             await each.prepare()
 
-    def _first_events(self, asked: AskedModel | None = None, *, has_mode: bool = True) -> tuple[events.Event, ...]:
+    def _first_events(self, asked: SessionProvider | None = None, *, has_mode: bool = True) -> tuple[events.Event, ...]:
         """Return what a log begins with; one without a mode has that of its variant, and when it is resumed the configured."""
-        asked = asked or self._models.in_use()
-        model = events.ModelChanged(model=asked.model, url=asked.provider.url)
+        asked = asked or self._models.at()
+        model = events.ModelChanged(model=asked.model, url=asked.url)
         budget = (BudgetSet(budget=whole_budget(self.config.budget)),) if self.config.budget else ()
         models = (model,) if model.url else ()
         return (*models, *([events.ModeChanged(mode=self.config.mode)] if has_mode else []), *budget)
@@ -345,21 +342,21 @@ class Runtime:
         if session.mode is Mode.TRY and (problem := await session.trial.problem()):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
             session.emit(events.ModeChanged(mode=str(Mode.NORMAL)))
-        session.emit(events.ModelChanged(model=asked.model, url=asked.provider.url))
+        session.emit(events.ModelChanged(model=asked.model, url=asked.url))
         known = {each.event.kind for each in loaded.events}
         if is_ours and self.config.budget and not known & {events.TurnStarted.kind, BudgetSet.kind}:
             session.emit(BudgetSet(budget=whole_budget(self.config.budget)))  # it was new when a crash ended it
         return self._keep(session, asked)
 
-    async def _asked(self, past: Sequence[events.Envelope]) -> AskedModel:
+    async def _asked(self, past: Sequence[events.Envelope]) -> SessionProvider:
         """Return what a session that is opened again asks; the demo has its own server."""
-        return self._models.in_use() if self._demo is not None else await self._models.last(past)
+        return self._models.at() if self._demo is not None else await self._models.last(past)
 
     async def switch_model(self, session_id: str, url: str, model: str, *, is_kept: bool = True) -> None:
         await self._models.sleep(session_id)
         await self.servers.use(url, model, is_kept=is_kept)
         self._models.switch(session_id)
-        self._sessions[session_id].set_model(self._connection.model)
+        self._sessions[session_id].set_model(self.servers.model)
 
     def unattended(self) -> Sequence[str]:
         """Return the rules that would have allowed what was refused because nobody was there."""
@@ -368,17 +365,17 @@ class Runtime:
     def take_server_of(self, session_id: str) -> None:
         """Use the server that a session of ours used last, where the settings name none."""
         path = self._store.path(session_id)
-        if self._connection.is_chosen or not self._store.is_ours(path.stem):
+        if self.servers.is_chosen or not self._store.is_ours(path.stem):
             return
         if (last := last_model(load(path).events)) is not None:
-            self._connection.use(last.url, last.model)
+            self.servers.set_in_use(last.url, last.model)
 
     async def choose_server(self, among: Sequence[str] = ()) -> str:
         """Take the first server that is found, where none was chosen; return a line that says so, or an empty string.
 
         Where no model is named, it is the first of `among` that the server has.
         """
-        return await self._connection.choose(among)
+        return await self.servers.choose(among)
 
     async def start_demo(self) -> None:
         await self.use_demo(fresh_folder(self.demo_folder), _DEMO_WORDS_PER_S)
@@ -391,7 +388,7 @@ class Runtime:
         await self._close_sessions()
         demo = self._demo = await start_demo(check_workspace(folder), rate)
         await self._use_workspace(demo.folder)
-        self._connection.use(demo.server.url, DEMO_MODEL)
+        self.servers.set_in_use(demo.server.url, DEMO_MODEL)
         sandbox, lacks = await self.sandbox(), ""
         try:
             status = await sandbox.status()
@@ -422,7 +419,6 @@ class Runtime:
             await each.close()
         await self._sandbox.close()
         await self.servers.close()
-        await self._connection.close()
         if self._demo is not None:
             await self._demo.stop()
             self._demo = None
@@ -430,7 +426,7 @@ class Runtime:
     def _parts(
         self,
         session_id: str,
-        asked: AskedModel,
+        asked: SessionProvider,
         own: SessionVariant,
         open_log: Callable[[str], SessionLog],
         policy: Policy | None,
@@ -444,16 +440,16 @@ class Runtime:
         given = self._features.equip(session_id, config, sandbox, is_apart=is_apart)
         given.features.add(Interpreter, interpreter_of(config, sandbox))
         if not is_apart:
-            asked.provider.cache = SessionPromptCache(self._models.caches, session_id)
+            asked.cache = SessionPromptCache(self._models.caches, session_id)
         return SessionParts(
             id=session_id,
-            provider=asked.provider,
+            provider=asked,
             toolbox=own_tools if is_apart else self._features.toolbox(session_id, own_tools),
             team=team_of(
                 config,
                 self._workspace,
                 session_id,
-                self._connection,
+                self.servers,
                 add_tools=self._features.child_toolbox,
                 definitions=self._features.extensions.get(AgentDefinitions),
             ),
@@ -462,7 +458,7 @@ class Runtime:
             images=self._store.images(session_id),
             features=given.features,
             points=given.points,
-            redactor=self._connection.redactor.also(value for each in self._features for value in each.secrets()),
+            redactor=self.servers.redactor.also(value for each in self._features for value in each.secrets()),
             policy=replace(
                 policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules))
             ),
@@ -481,20 +477,20 @@ class Runtime:
             KnownModel(self.servers.profiles, call_form),
             ContextBudget(budget, config.tools, config.compact_at, asks_for_summaries=config.summaries == "on"),
             parse_roles(config.roles),
-            lambda: self.is_attended and self._connection.slot_count() > 1,
+            lambda: self.is_attended and self.servers.provider().slot_count > 1,
             vision=None if config.vision == "auto" else config.vision == "true",
-            loader=self.servers.on_demand.ensure,
+            loader=self.servers.ensure_loaded,
         )
 
-    def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:
+    def _keep(self, session: EngineSession, asked: SessionProvider) -> EngineSession:
         self._sessions[session.id] = session
         self._models.keep(session.id, asked, session.emit)
-        session.subscribe(self._connection.keep_used)
+        session.subscribe(self.servers.keep_used)
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
         session.when_closed.append(partial(self._models.forget, session.id))
         session.subscribe(partial(keep_grants, self._workspace, session, lambda: self.sessions))
         self._features.follow(session, is_ours=self._store.is_ours(session.id))
-        for problem in (*kept_problems(self._workspace), *self._connection.problems()):
+        for problem in (*kept_problems(self._workspace), *self.servers.problems()):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         session.prepare(is_eager=self.is_attended)
         for told in self.when_opened:

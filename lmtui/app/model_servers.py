@@ -1,4 +1,4 @@
-"""What front ends may do with model servers: find, load, probe and use them.  Implements `core.servers.ModelServers`."""
+"""The model servers: which is in use, the providers that talk to them, and what front ends may do with them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from lmtui.app.connection import ModelConnection
+from lmtui.app.key_protection import key_redactor
 from lmtui.config import Config
-from lmtui.core.connection_profiles import PROFILES_URL
-from lmtui.core.errors import Fault, ProviderError, UsageError
+from lmtui.core import events
+from lmtui.core.connection_profiles import PROFILES_URL, find_connection, parse_connections, parse_pool
+from lmtui.core.errors import ConfigError, Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.messages import Priority
-from lmtui.core.ports import Provider
-from lmtui.core.roles import parse_roles
+from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles
+from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.servers import (
     BY_HAND,
     EXAM,
@@ -29,46 +30,35 @@ from lmtui.core.servers import (
     ModelKey,
     ModelProfile,
     PoolRow,
-    Profiles,
     ServedModel,
     ServerFound,
     ServerKind,
 )
 from lmtui.engine.review import find_call_form, wake
-from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
+from lmtui.models.discovery import (
+    LOOK_LIMIT_S,
+    Loader,
+    ServerChoice,
+    find_servers,
+    keep_choice,
+    look_at,
+    model_of,
+    read_choices,
+)
 from lmtui.models.embedded.embedded_server import Engine, ModelFile, find_files, is_installed
 from lmtui.models.endpoint import is_reachable
+from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, host_addresses
+from lmtui.models.keys import ServerKeys, resolve_key
 from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.servers.server_client import MemoryGate
 from lmtui.paths import install_hint
 from lmtui.store.model_profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
 
-
-async def _examine(profiles: Profiles, provider: Provider, model: str) -> ExamResult:
-    """Probe how a model calls tools, and keep the form unless the user set one.
-
-    Some servers tell more of a model once it is loaded, so it is kept for what was told before, too.
-    """
-    started_s = time.monotonic()
-    before = await provider.served(model)  # from here on it is asked in the way that its kind of server knows
-    await wake(provider, model)
-    served = await provider.served(model)
-    form, note = await find_call_form(provider, ToolRegistry(), model, served)
-    kept = "nothing was kept"
-    if form is not None:
-        kept = "kept for new sessions"
-        for each in {each for each in (before, served) if each is not None} or {ServedModel(model)}:
-            key = ModelKey(provider.url, model or each.name, each.quantisation, each.template)
-            if (known := profiles.get(key)).source == BY_HAND:
-                kept = "the form of calls stays as you set it"
-            else:
-                profiles.put(key, replace(known, call_form=form, note=f"measured: {note}", source=EXAM))
-    return ExamResult(provider.url, model, form, note, round(time.monotonic() - started_s, 1), kept)
-
-
-def _key(url: str, model: ServedModel) -> ModelKey:
-    return ModelKey(base_url(url), model.name, model.quantisation, model.template)
+FILES_URL = "gguf:"
+_MOST_NAMED = 20
+_LOOK_LIMIT_S = 5.0
 
 
 async def examine_named(config: Config, name: str) -> ExamResult:
@@ -78,13 +68,13 @@ async def examine_named(config: Config, name: str) -> ExamResult:
         UsageError: no server answers, or none has such a model.
         ProviderError: the server cannot be asked.
     """
-    connection = ModelConnection(config)
+    servers = Servers(config)
     try:
-        server, model = which_model(await connection.find(), name, config.url)
-        connection.use(server.url, model)
-        return await _examine(ProfileStore(), connection.provider(), model)
+        server, model = which_model(await servers.find_answering(), name, config.url)
+        servers.set_in_use(server.url, model)
+        return await servers.examine(server.url, model)
     finally:
-        await connection.close()
+        await servers.close()
 
 
 def which_model(servers: Sequence[ServerFound], name: str, named_url: str = "") -> tuple[ServerFound, str]:
@@ -115,8 +105,48 @@ def which_model(servers: Sequence[ServerFound], name: str, named_url: str = "") 
     )
 
 
-FILES_URL = "gguf:"
-_LOOK_LIMIT_S = 5.0
+def _first_model(server: ServerFound) -> str:
+    """Return the model that is loaded, else the first; empty where there is none."""
+    models = server.chat_models
+    return next((each.name for each in models if each.is_loaded), models[0].name if models else "")
+
+
+def _shown_url(url: str) -> str:
+    return root_url(url) if "//" in url else url
+
+
+def lacking_models(config: Config, server: ServerFound) -> str:
+    """Return the roles whose models a server does not have; nothing if it lists none."""
+    names = {model.name for model in server.models}
+    lacks = [f"{who}: {name}" for who, name in _named_models(config) if not {name, f"{name}:latest"} & names]
+    return sanitize_line(", ".join(lacks)) if names else ""
+
+
+def largest_model(config: Config, server: ServerFound) -> ServedModel | None:
+    """Return the largest of the models that the settings name, as far as the server tells sizes."""
+    names = {_named_model(config), *(name for _, name in _named_models(config))}
+    found = [model for model in server.models if model.size_bytes and model.name.removesuffix(":latest") in names]
+    return max(found, key=lambda model: model.size_bytes, default=None)
+
+
+def _named_models(config: Config) -> list[tuple[str, str]]:
+    """Return which roles work with which model, as far as the settings name one."""
+    return [(str(role), each.model) for role, each in parse_roles(config.roles).items() if each.model]
+
+
+def _named_model(config: Config) -> str:
+    return parse_roles(config.roles).get(ModelRole.CODER, RoleModel()).model or config.model
+
+
+def is_one_model(config: Config) -> bool:
+    """Tell whether LM Studio is to hold one large model at a time; where roles name models of their own, several are wanted."""
+    if config.one_model == "auto":
+        return not any(each.model for each in parse_roles(config.roles).values())
+    return config.one_model == "on"
+
+
+def _key(url: str, model: ServedModel) -> ModelKey:
+    return ModelKey(base_url(url), model.name, model.quantisation, model.template)
 
 
 class Embedded:
@@ -206,70 +236,312 @@ def _shown(file: ModelFile, files: Sequence[ModelFile]) -> str:
     return file.name if is_only else f"{file.name} ({file.place}, {file.path.parent.name})"
 
 
-class Servers:
-    """The model servers around one connection.
+async def _nothing(_: str) -> None:
+    pass
 
-    Args:
-        connection: knows the server in use and whom the user's key may go to.
-        config: returns the settings in force.
-        embedded: the model files that lmtui runs itself.
-        profiles: where what is known of models is kept.
+
+class Servers:
+    """The model servers of one host; implements `core.servers.ModelServers`.
+
+    In use is the server that the settings name, else what the user chose last, else what is found.
     """
 
-    def __init__(
-        self,
-        connection: ModelConnection,
-        config: Callable[[], Config] = Config,
-        embedded: Embedded | None = None,
-        profiles: Profiles | None = None,
-    ) -> None:
-        self._connection = connection
-        self._config, self.on_demand = config, OnDemandLoader(self, connection, config)
-        self._embedded = embedded or Embedded()
-        self.profiles = profiles or ProfileStore()
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._kept = read_choices()
+        self._pooled = parse_pool(config.servers, config.profiles)
+        self._made_pool: ServerPool | None = None
+        self._answered: set[str] = set()
+        self._choice = self._choice_of(config)
+        if self._choice.url:
+            base_url(self._choice.url)
+        self._given: dict[str, str] = {}  # keys that the settings do not name, by the address
+        self._keys = self._all_keys()
+        self._providers: dict[str, OpenAICompatible] = {}
+        self._retired: list[OpenAICompatible | ServerPool] = []
+        self.asked_as: dict[tuple[str, str], str] = {}  # what a server calls a model with the window that a role wants
+        self._unasked = unasked_roles(parse_roles(config.roles))
+        self.was_asked = False  # the user chose a server since the start
+        self._embedded = Embedded()
+        self._last_loaded: dict[str, tuple[str, int]] = {}
+        self.profiles = ProfileStore()
         self.before_unload: Callable[[str], Awaitable[None]] = _nothing  # called with the address
         self.key_changed: Callable[[], None] = lambda: None
 
+    # the server in use, and providers
+
+    def _choice_of(self, config: Config) -> ServerChoice:
+        first = config.url or (self._pooled[0].url if self._pooled else "")
+        saved = next((each for each in self._kept if not first or is_same_server(each.url, first)), ServerChoice())
+        return ServerChoice(first or saved.url, _named_model(config) or saved.model)
+
+    @property
+    def is_chosen(self) -> bool:
+        """Tell whether there is a server to ask."""
+        return bool(self._choice.url)
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model in use, empty for the server's own default."""
+        return self._choice.model
+
+    def problems(self) -> Sequence[str]:
+        """Return what the settings name that has no effect yet; once."""
+        unasked, self._unasked = self._unasked, ""
+        return [unasked] if unasked else []
+
+    @property
+    def redactor(self) -> Redactor:
+        """Return what takes the keys out of events."""
+        return key_redactor(self._config, more=self._keys.all())
+
+    def provider(self, url: str = "") -> OpenAICompatible | ServerPool:
+        """Return the provider for a session on a server, or on the one in use: the pool if the server belongs to it.
+
+        Raises:
+            UsageError: none is chosen.
+        """
+        url = url or self._choice.url
+        if not url:
+            raise UsageError("no model server is chosen yet", "Name one with --url; `lmtui models` shows what is running.")
+        return self._pool() if self.is_pooled(url) else self.provider_at(url)
+
+    def is_pooled(self, url: str) -> bool:
+        """Tell whether a server belongs to the pool: it is named, or one of the servers of its host, discovered or not."""
+        addresses = (at for each in self._pooled for at in (each.url, *(host_addresses(each.url) if each.is_host else ())))
+        return any(is_same_server(url, at) for at in addresses)
+
+    def is_in_use(self, url: str) -> bool:
+        """Tell whether a server is in use, alone or as part of the pool."""
+        if not self._choice.url:
+            return False
+        return is_same_server(url, self._choice.url) or (self.is_pooled(url) and self.is_pooled(self._choice.url))
+
+    def _pool(self) -> ServerPool:
+        """Return the pool, created on first use."""
+        if self._made_pool is None:
+            named = [self._member(each.url) for each in self._pooled if not each.is_host]
+            hosts = [PoolHost(each.url, self._member) for each in self._pooled if each.is_host]
+            self._made_pool = ServerPool(named, self._retry, hosts=hosts)
+        return self._made_pool
+
+    def _member(self, url: str) -> PoolMember:
+        once = RetryPolicy(retries=0, loading_limit_s=0)  # the pool tries the next server
+        return PoolMember(self._new_provider(url, once), self._keys.key_for(url))
+
+    @property
+    def _retry(self) -> RetryPolicy:
+        return RetryPolicy(retries=self._config.max_retries, first_delay_s=self._config.retry_delay_s)
+
+    def provider_at(self, url: str) -> OpenAICompatible:
+        """Return the provider for a server; sessions on the same server share its slots."""
+        member = self._pool().member_at(url) if self.is_pooled(url) else None
+        if member is not None:
+            return member.provider
+        at = base_url(url)
+        if at not in self._providers:
+            self._providers[at] = self._new_provider(url, self._retry)
+        return self._providers[at]
+
+    def _new_provider(self, url: str, retry: RetryPolicy) -> OpenAICompatible:
+        config, roles = self._config, parse_roles(self._config.roles)
+        return OpenAICompatible(
+            url,
+            self._keys.key_for(url),
+            stall_timeout_s=config.stall_timeout_s,
+            retry=retry,
+            slots=config.slots,
+            context_tokens=roles.get(ModelRole.CODER, RoleModel()).context_length or config.context_tokens,
+            windows={each.model: each.context_length for each in roles.values() if each.model and each.context_length},
+        )
+
+    def _all_keys(self) -> ServerKeys:
+        """Return the keys that are given, of the settings, and of the servers that were chosen.
+
+        The one in force is that of `url`, and of servers of the pool without their own.
+        """
+        config, profiles = self._config, parse_connections(self._config.profiles)
+        key, profile = resolve_key(config.api_key), profiles.get(config.profile)
+        is_profiles = profile is not None and bool(profile.url) and profile.api_key == config.api_key
+        own = [config.url] if config.url else []
+        own += [each.url for each in self._pooled if not (is_profiles or each.is_host or each.api_key)]
+        named = [(each.url, each.api_key) for each in profiles.values() if each.api_key]
+        kept = [(each.url, each.key) for each in self._kept]
+        return ServerKeys([*self._given.items(), *((url, key) for url in own), *named, *kept])
+
+    def key_for(self, url: str) -> str:
+        """Return the key for an address, empty also where it cannot be read: that is told when the server is used."""
+        try:
+            return self._embedded.key_for(url) or self._keys.key_for(url)
+        except ConfigError:
+            return ""
+
+    def _give_key(self, url: str, key: str) -> None:
+        """Let an address have a key from now on, whatever the settings say."""
+        self._given[url] = key
+        self._put_key(url, key)
+
+    def _put_key(self, url: str, key: str) -> None:
+        self._keys.put(url, key)
+        self._retired += [each for each in [self._providers.pop(base_url(url), None)] if each is not None]
+
+    def set_in_use(self, url: str, model: str) -> None:
+        """Use this server from now on; open sessions keep theirs."""
+        self._choice = ServerChoice(url, model)
+
+    def keep_used(self, envelope: events.Envelope) -> None:
+        """Keep the server in use once it answers, where the settings name it; the next start still uses what was chosen."""
+        if not isinstance(envelope.event, events.UsageUpdated) or self._choice.url in self._answered:
+            return
+        self._answered.add(self._choice.url)
+        if self._config.url and is_same_server(self._choice.url, self._config.url):
+            self._keep(replace(self._choice, url=root_url(self._choice.url)), is_next=False)
+
+    def _keep(self, choice: ServerChoice, *, is_next: bool = True) -> None:
+        keep_choice(choice, is_next=is_next)
+        self._kept = read_choices()
+
+    def use_config(self, config: Config) -> None:
+        """Take other settings; another server or model that they name is used from now on."""
+        is_other = (config.url, _named_model(config)) != (self._config.url, _named_model(self._config))
+        self._pooled = parse_pool(config.servers, config.profiles)
+        self._config = config
+        self._keys = self._all_keys()
+        self._retire()
+        if config.url and is_other:
+            self._choice = self._choice_of(config)
+
+    def _retire(self) -> None:
+        self._retired += [each for each in (*self._providers.values(), self._made_pool) if each is not None]
+        self._made_pool = None
+        self._providers.clear()
+
+    async def choose(self, among: Sequence[str] = ()) -> str:
+        """Take the first server found, where none was chosen; return a line that says so, or an empty string.
+
+        Where no model is named, the first of `among` that the server has is taken; with `among` none needs to be.
+
+        Raises:
+            ProviderError: none is there.
+            UsageError: the one that was chosen has several models, and none is named; or it lacks one that a role names.
+        """
+        if self._choice.url:
+            await self._require_one_model(among)
+            await self._require_roles()
+            return ""
+        found = [server for server in await find_servers() if server.chat_models]
+        if not found:
+            raise ProviderError(
+                Fault.UNREACHABLE,
+                "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
+                "Start one, or name another with --url; `lmtui demo` needs none.",
+            )
+        server = found[0]
+        model = _named_model(self._config) or _first_model(server)
+        self.set_in_use(server.url, model)
+        await self._require_roles()
+        return f"using {server.kind} at {server.url}, model {model}"
+
+    async def _require_one_model(self, among: Sequence[str]) -> None:
+        found = None if self._choice.model else await self._look()
+        models = found.chat_models if found is not None else ()
+        if len(models) > 1 and among:
+            found_names = (each.name for name in among for each in models if name.lower() in each.name.lower())
+            self._choice = replace(self._choice, model=next(found_names, models[0].name))
+        elif found is not None and found.needs_model:
+            names = ", ".join(sanitize_line(model.name) for model in models[:_MOST_NAMED])
+            more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
+            raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
+
+    async def _look(self) -> ServerFound | None:
+        """Return what the server in use, or the pool as one server, reports."""
+        if not self.is_pooled(self._choice.url):
+            return await look_at(self._choice.url, self.key_for(self._choice.url), _LOOK_LIMIT_S)
+        await self._pool().look(is_now=True)
+        return self._pool().merged()
+
+    async def _require_roles(self) -> None:
+        found = await self._look() if _named_models(self._config) else None
+        if found is not None and (lacks := lacking_models(self._config, found)):
+            there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
+            raise UsageError(
+                f"the server has no such model: {lacks}",
+                f"It has {there}. Name one of them with --ROLE-model, or in the setting roles.",
+            )
+
+    async def close(self) -> None:
+        """End the model file that runs, and every provider."""
+        await asyncio.to_thread(self._embedded.stop)
+        self._retire()
+        while self._retired:
+            await self._retired.pop(0).close()
+
+    # what front ends may do
+
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports, where the environment points, at the servers that were used, and for model files."""
-        found = await self._connection.find()
+        found = await self.find_answering()
         own = self._embedded.url
         others = [server for server in found if not own or not is_same_server(server.url, own)]
-        silent = [url for url in self._connection.kept() if not any(is_same_server(url, each.url) for each in found)]
+        silent = [each.url for each in self._kept if not any(is_same_server(each.url, its.url) for its in found)]
+        profiles = parse_connections(self._config.profiles).values()
+        models = tuple(ServedModel(each.name, instance=each.text) for each in profiles)
         return [
-            *self._profiles(),
+            *([ServerFound(ServerKind.PROFILES, PROFILES_URL, models)] if models else []),
             *others,
             *await self._embedded.found(is_alone=not others),
             *(ServerFound(ServerKind.KEPT, url, (), NO_ANSWER) for url in silent),
         ]
 
-    def _profiles(self) -> Sequence[ServerFound]:
-        models = tuple(ServedModel(each.name, instance=each.text) for each in self._connection.profiles())
-        return [ServerFound(ServerKind.PROFILES, PROFILES_URL, models)] if models else []
+    async def find_answering(self) -> Sequence[ServerFound]:
+        """Look on the usual ports, at the server in use, at those of the pool and at those that were used before."""
+        pool = self._pool() if self._pooled else None
+        if pool is not None:
+            await pool.look(is_now=True)
+        own = (self._choice.url,) if self._choice.url and not self.is_pooled(self._choice.url) else ()
+        found = await find_servers(own, self.key_for, tuple(each.url for each in self._kept if not self.is_pooled(each.url)))
+        if pool is None:
+            return found
+        members = [each.found for each in pool.members if each.found is not None]
+        found = [*members, *(each for each in found if not any(is_same_server(each.url, its.url) for its in members))]
+        rows = self.pool()
+        silent = [row for row in rows if not any(is_same_server(row.url, each.url) for each in found)]
+        return [
+            *(replace(each, pool=next((row for row in rows if is_same_server(row.url, each.url)), None)) for each in found),
+            *(ServerFound(ServerKind.POOL, _shown_url(row.url), (), NO_ANSWER, pool=row) for row in silent),
+        ]
+
+    def pool(self) -> Sequence[PoolRow]:
+        """Return the servers of the pool, empty without a pool or if another server is in use."""
+        pool, url = self._made_pool, self._choice.url
+        return pool.rows() if pool is not None and url and self.is_pooled(url) else ()
 
     async def look(self, url: str, key: str = "") -> ServerFound | None:
         found = await look_at(url, key or self.key_for(url), LOOK_LIMIT_S, is_named=True)
-        return found and self._connection.narrowed(found)
-
-    def pool(self) -> Sequence[PoolRow]:
-        return self._connection.pool_rows()
+        if found is None or not self.model or not is_same_server(found.url, self._choice.url):
+            return found
+        own = model_of(found, self.model)
+        return replace(found, models=(own,)) if own is not None else found
 
     async def silent(self) -> str:
         """Return the address in use where nothing takes connections there, else an empty string."""
-        url, rows = self._connection.provider().url, self.pool()
+        url, rows = self.provider().url, self.pool()
         urls = [row.url for row in rows] or [url]
         is_there = any(await asyncio.gather(*(is_reachable(each) for each in urls if "//" in each)))
         return "" if is_there or not all("//" in each for each in urls) else url
 
     async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return vectors that the server in use makes; see `features.service.ModelAnswers.embed`."""
-        return await self._connection.provider().embed(model, texts)
+        return await self.provider().embed(model, texts)
 
     async def choice_problem(self) -> ServerFound | None:
-        if self._embedded.url or not self._connection.is_chosen:
+        if self._embedded.url or not self.is_chosen:
             return None
-        silent = await self.silent()
-        return ServerFound(ServerKind.KEPT, silent, (), NO_ANSWER) if silent else await self._connection.problem()
+        if silent := await self.silent():
+            return ServerFound(ServerKind.KEPT, silent, (), NO_ANSWER)
+        found = None if self.is_pooled(self._choice.url) else await self._look()
+        is_lacking = found is not None and (found.note in KEY_NOTES or (found.needs_model and not self.model))
+        return found if is_lacking else None
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         if url == FILES_URL:
@@ -299,16 +571,33 @@ class Servers:
         return ModelProfile() if url in (FILES_URL, PROFILES_URL) else self.profiles.get(_key(url, model))
 
     async def examine(self, url: str, model: str) -> ExamResult:
-        """Probe how a model calls tools and keep the result; on the server in use the session's own requests go first."""
+        """Probe how a model calls tools, and keep the form unless the user set one.
+
+        On the server in use the session's own requests go first.  Some servers tell more of a model once it is loaded, so it
+        is kept for what was told before, too.
+        """
         if url in (FILES_URL, PROFILES_URL):
             raise UsageError(f"{model} does not run yet", "Load it first." if url == FILES_URL else "Use the profile first.")
-        is_in_use = self._connection.is_in_use(url)
-        provider = self._connection.provider_at(url) if is_in_use else OpenAICompatible(url, self.key_for(url))
+        is_in_use = self.is_in_use(url)
+        provider = self.provider_at(url) if is_in_use else OpenAICompatible(url, self.key_for(url))
+        started_s, kept = time.monotonic(), "nothing was kept"
         try:
-            return await _examine(self.profiles, provider, model)
+            before = await provider.served(model)  # from here on it is asked in the way that its kind of server knows
+            await wake(provider, model)
+            served = await provider.served(model)
+            form, note = await find_call_form(provider, ToolRegistry(), model, served)
         finally:
             if not is_in_use:
                 await provider.close()
+        if form is not None:
+            kept = "kept for new sessions"
+            for each in {each for each in (before, served) if each is not None} or {ServedModel(model)}:
+                key = ModelKey(provider.url, model or each.name, each.quantisation, each.template)
+                if (known := self.profiles.get(key)).source == BY_HAND:
+                    kept = "the form of calls stays as you set it"
+                else:
+                    self.profiles.put(key, replace(known, call_form=form, note=f"measured: {note}", source=EXAM))
+        return ExamResult(provider.url, model, form, note, round(time.monotonic() - started_s, 1), kept)
 
     async def use(self, url: str, model: str, key: str = "", *, is_kept: bool = True) -> None:
         """Use this server for sessions opened from now on, and store it as the user's choice if it `is_kept`.
@@ -327,15 +616,27 @@ class Servers:
             self._use_own()
         else:
             model = model or _first_model(await self._check(url, key))
-            self._connection.remember(url, model, key, is_kept=is_kept)
+            self.set_in_use(_shown_url(url), model)
+            self.was_asked = True
+            if key:
+                self._give_key(url, key)
+            if is_kept:
+                self._keep(replace(self._choice, key=key))
             if key:
                 self.key_changed()
 
     async def _use_profile(self, name: str) -> None:
-        """Use a named connection; it is not kept as a choice, as its key goes with it."""
-        profile = self._connection.profile(name)
-        found = await self._check(profile.url)
-        self._connection.use(root_url(profile.url), profile.model or _first_model(found))
+        """Use a named connection, or the server in use with its key and model; it is not kept as a choice.
+
+        Raises:
+            ConfigError: the profile does not exist, or its key cannot be read.
+        """
+        profile = find_connection(self._config.profiles, name)
+        if profile.api_key:
+            self._put_key(profile.url, resolve_key(profile.api_key))
+        url = profile.url or self._choice.url
+        found = await self._check(url)
+        self.set_in_use(root_url(url), profile.model or _first_model(found))
 
     async def _check(self, url: str, key: str = "") -> ServerFound:
         found = await self.look(url, key)
@@ -358,77 +659,58 @@ class Servers:
         self._embedded.run(path)
         self._use_own()
 
-    async def close(self) -> None:
-        """End the model file that runs."""
-        await asyncio.to_thread(self._embedded.stop)
-
     def _use_own(self) -> None:
         """Use our own server; it is not kept as a choice, as its address is another at each start."""
         url = self._embedded.url
-        self._connection.put_key(url, self._embedded.key_for(url))
-        self._connection.use(url, self._embedded.model)
-
-    def key_for(self, url: str) -> str:
-        """Return the key that goes to an address."""
-        return self._embedded.key_for(url) or self._connection.key_for(url)
+        self._give_key(url, self._embedded.key_for(url))
+        self.set_in_use(url, self._embedded.model)
 
     def _loader(self, url: str) -> Loader:
-        return Loader(url, self.key_for(url), gate=MemoryGate(), one_model=is_one_model(self._config()))
+        return Loader(url, self.key_for(url), gate=MemoryGate(), one_model=is_one_model(self._config))
 
+    # the models of roles
 
-def _first_model(server: ServerFound) -> str:
-    """Return the model that is loaded, else the first; empty where there is none."""
-    models = server.chat_models
-    return next((each.name for each in models if each.is_loaded), models[0].name if models else "")
+    async def ensure_loaded(
+        self, url: str, model: str, window_tokens: int, priority: Priority
+    ) -> AsyncGenerator[LoadProgress, None]:
+        """Load the model of a role before a request goes to it; implements `core.servers.ModelLoader`.
 
-
-async def _nothing(_: str) -> None:
-    pass
-
-
-class OnDemandLoader:
-    """Loads the model of a role before a request goes to it; implements `core.servers.ModelLoader`.
-
-    It does nothing where the settings name no role's model or window, unless the server is llama.cpp's router, which would load
-    it without a word; and where the server has no way to load.
-    """
-
-    def __init__(self, servers: Servers, connection: ModelConnection, config: Callable[[], Config]) -> None:
-        self._servers, self._connection, self._config = servers, connection, config
-        self._last: dict[str, tuple[str, int]] = {}
-
-    async def ensure(self, url: str, model: str, window_tokens: int, priority: Priority) -> AsyncGenerator[LoadProgress, None]:
+        It does nothing where the settings name no role's model or window, unless the server is llama.cpp's router, which would
+        load it without a word; and where the server has no way to load.
+        """
         wanted, at = (model, window_tokens), root_url(url)
-        if not model or self._last.get(at) == wanted:
+        if not model or self._last_loaded.get(at) == wanted:
             return
-        provider = self._connection.provider_at(url)
-        if not (self._is_on() or provider.is_router):
+        provider, roles = self.provider_at(url), parse_roles(self._config.roles).values()
+        if not (provider.is_router or any(each.model or each.context_length for each in roles)):
             return
+        clock, limit_s = asyncio.get_running_loop().time, self._config.stall_timeout_s
         async with provider.slots.take(id(self), priority):  # a model that still answers is not unloaded
-            found = await look_at(url, self._servers.key_for(url), LOOK_LIMIT_S)
+            found = await look_at(url, self.key_for(url), LOOK_LIMIT_S)
             name = self._lacking(found, model, window_tokens) if found is not None and found.can_load else ""
             if not name:
-                self._last[at] = wanted
+                self._last_loaded[at] = wanted
                 return
             asked_tokens = 0 if found is not None and found.kind == ServerKind.LLAMA_CPP else window_tokens
+            end = clock() + limit_s
             try:
-                async with aclosing(self._servers.load(url, name, asked_tokens)) as steps:
-                    async for step in self._in_time(steps, model):
+                async with aclosing(self.load(url, name, asked_tokens)) as steps:
+                    async for step in steps:
                         if step.name:
-                            self._connection.asked_as[at, model] = step.name
+                            self.asked_as[at, model] = step.name
                         yield step
+                        if limit_s > 0 and clock() >= end:
+                            what = f"{model} was not loaded within {limit_s:g} s"
+                            raise ProviderError(Fault.TIMEOUT, what, "Raise LLM_TIMEOUT to wait longer.")
             except ProviderError:
-                self._last[at] = wanted  # it is not tried again before each request; one that the user stopped is
+                self._last_loaded[at] = wanted  # it is not tried again before each request; one that the user stopped is
                 raise
-            self._last[at] = wanted
-
-    def _is_on(self) -> bool:
-        return any(each.model or each.context_length for each in parse_roles(self._config().roles).values())
+            self._last_loaded[at] = wanted
 
     def _lacking(self, found: ServerFound, model: str, window_tokens: int) -> str:
         """Return the name under which a server lists a model that is to be loaded, empty where nothing is to be done."""
         known = {each.name: each for each in found.models}
-        copy = known.get(self._connection.asked_as.get((root_url(found.url), model), ""))
+        copy = known.get(self.asked_as.get((root_url(found.url), model), ""))
         if copy is not None and copy.is_loaded:
             return ""
         served = known.get(model) or known.get(f"{model}:latest")
@@ -437,22 +719,3 @@ class OnDemandLoader:
             return ""
         can_have_more = found.kind != ServerKind.LLAMA_CPP and 0 < served.window_tokens < window_tokens
         return served.name if can_have_more or not served.is_loaded else ""
-
-    async def _in_time(self, steps: AsyncGenerator[LoadProgress, None], model: str) -> AsyncGenerator[LoadProgress, None]:
-        clock, limit_s = asyncio.get_running_loop().time, self._config().stall_timeout_s
-        end = clock() + limit_s
-        async for step in steps:
-            yield step
-            if limit_s > 0 and clock() >= end:
-                raise ProviderError(
-                    Fault.TIMEOUT,
-                    f"{model} was not loaded within {limit_s:g} s",
-                    "Raise LLM_TIMEOUT to wait longer.",
-                )
-
-
-def is_one_model(config: Config) -> bool:
-    """Tell whether LM Studio is to hold one large model at a time; where roles name models of their own, several are wanted."""
-    if config.one_model == "auto":
-        return not any(each.model for each in parse_roles(config.roles).values())
-    return config.one_model == "on"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmtui.app.connection import ModelConnection
+from lmtui.app.model_servers import Servers
 from lmtui.config import Config
 from lmtui.core.events import Envelope
 from lmtui.core.hosts import is_same_server, root_url
@@ -62,7 +62,7 @@ def granted_rules(workspace: Path) -> Sequence[str]:
 
 async def find_models(config: Config) -> Sequence[ServerFound]:
     """Return the model servers that answer, with what they serve."""
-    return await ModelConnection(config).find()
+    return await Servers(config).find_answering()
 
 
 def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:

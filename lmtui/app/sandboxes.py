@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from lmtui.app.connection import ModelConnection
 from lmtui.app.folder_rules import rules_in_force
+from lmtui.app.model_servers import Servers
 from lmtui.config import Config
 from lmtui.core.hosts import SHOWN_TOOLS
 from lmtui.core.permissions.rules import Effect, mask_expressions
@@ -57,7 +57,7 @@ def team_of(
     config: Config,
     workspace: Path,
     session_id: str,
-    connection: ModelConnection,
+    servers: Servers,
     *,
     add_tools: Callable[[ToolRegistry, ChildKind], Toolbox],
     definitions: AgentDefinitions | None,
@@ -71,7 +71,7 @@ def team_of(
     papers = AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on")
     return TeamParts(
         toolbox=toolbox,
-        parallel=connection.slot_count,
+        parallel=lambda: servers.provider().slot_count,
         max_depth=config.agent_max_depth if config.has_sub_agents else 0,
         definitions=definitions,
         keep_brief=papers.put_brief,

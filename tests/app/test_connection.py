@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.connection import last_model
 from lmtui.app.host import open_runtime
+from lmtui.app.session_models import last_model
 from lmtui.config import Config
 from lmtui.core.errors import ConfigError, ProviderError
 from lmtui.core.events import ModelChanged, Notice

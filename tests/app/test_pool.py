@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.connection import ModelConnection
 from lmtui.app.host import Runtime
+from lmtui.app.model_servers import Servers
 from lmtui.config import Config
 from lmtui.core.connection_profiles import PoolEntry, parse_pool
 from lmtui.core.errors import ConfigError
@@ -52,17 +52,17 @@ async def test_each_server_gets_its_own_key_and_a_host_gets_none(tmp_path: Path)
         profiles=(f"gpu: url=http://10.0.0.7:8080 api_key=file:{file}",),
         api_key="user-key-0123456789",
     )
-    connection = ModelConnection(config)
+    servers = Servers(config)
     urls = ("http://10.0.0.7:8080", "http://10.0.0.8:8080", "127.0.0.1", "http://127.0.0.1:11434/v1")
-    keys = [connection.key_for(url) for url in urls]
+    keys = [servers.key_for(url) for url in urls]
     assert keys == ["profile-key-0123456789", "user-key-0123456789", "", ""]
-    assert connection.is_pooled(urls[3])  # a session that is opened again asks the pool, though nobody has looked yet
-    by_address = ModelConnection(replace(config, servers=urls[:2]))
+    assert servers.is_pooled(urls[3])  # a session that is opened again asks the pool, though nobody has looked yet
+    by_address = Servers(replace(config, servers=urls[:2]))
     assert by_address.key_for(urls[0]) == "profile-key-0123456789"
-    assert connection.key_for("http://10.0.0.9:8080") == ""
-    provider = connection.provider()
-    assert connection.provider_at("http://10.0.0.7:8080") is not connection.provider_at("http://10.0.0.8:8080")
-    assert connection.redactor.text("profile-key-0123456789 user-key-0123456789") == " ".join(["[key redacted]"] * 2)
+    assert servers.key_for("http://10.0.0.9:8080") == ""
+    provider = servers.provider()
+    assert servers.provider_at("http://10.0.0.7:8080") is not servers.provider_at("http://10.0.0.8:8080")
+    assert servers.redactor.text("profile-key-0123456789 user-key-0123456789") == " ".join(["[key redacted]"] * 2)
     await provider.close()
 
 

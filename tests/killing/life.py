@@ -14,8 +14,8 @@ import signal
 import sys
 from pathlib import Path
 
-from lmtui.app.connection import AskedModel
 from lmtui.app.host import Runtime
+from lmtui.app.session_models import SessionProvider
 from lmtui.config import Config
 from lmtui.core.events import ROOT, ApprovalRequested, Envelope, Outcome, TurnEnded, TurnReason
 from lmtui.core.permissions.rules import Mode
@@ -38,7 +38,7 @@ class MortalRuntime(Runtime):
         self._place = place
         self._count = 0
 
-    def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:
+    def _keep(self, session: EngineSession, asked: SessionProvider) -> EngineSession:
         session.subscribe(lambda envelope: self._take(session, envelope))
         return super()._keep(session, asked)
 

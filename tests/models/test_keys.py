@@ -58,8 +58,8 @@ def test_a_key_goes_to_no_other_address(url: str) -> None:
 
 def test_only_the_keys_of_servers_are_read_from_settings_where_servers_are_known() -> None:
     root = Path(lmtui.__file__).parent
-    allowed = {"models/keys.py", "app/connection.py", "app/key_protection.py", "features/web_tools/fetcher.py"}
+    allowed = {"models/keys.py", "app/model_servers.py", "app/key_protection.py", "features/web_tools/fetcher.py"}
     readers = {str(each.relative_to(root)) for each in root.rglob("*.py") if "resolve_key" in each.read_text()}
     assert readers == allowed
     named = {str(each.relative_to(root)) for each in root.rglob("*.py") if re.search(r"config\.api_key", each.read_text())}
-    assert named == {"app/connection.py", "app/key_protection.py"}
+    assert named == {"app/model_servers.py", "app/key_protection.py"}
