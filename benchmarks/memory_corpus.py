@@ -300,7 +300,6 @@ HELD_OUT_PARAPHRASES = {
     ),
     "continue a sleeping chat without reading it all again": (
         "lmtui/app/prompt_caches.py",
-        "lmtui/store/prompt_cache_records.py",
         "docs/context.md",
         "docs/servers/llama-cpp.md",
         "docs/sessions.md",

@@ -1,14 +1,21 @@
 """Saves the prompt cache of a session that sleeps in a file of its server, and restores it before the next request.
 
 Nothing here may slow down or break a session: every step has a limit of time, and what fails is at most a notice.
+The files belong to the servers: lmtui deletes none, it writes a bounded number of names over again and again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import Level, Notice
@@ -16,9 +23,10 @@ from lmtui.core.hosts import root_url
 from lmtui.core.messages import Completion, ModelRequest, Priority, SchemaRequest
 from lmtui.core.sanitize import sanitize_line
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.servers.llama_cpp import SlotFiles
-from lmtui.store.prompt_cache_records import PromptCacheRecord, PromptCacheRecords
+from lmtui.paths import state_dir
+from lmtui.store.state_files import locked, write_whole
 
+MOST_NAMES = 32
 LEAST_TOKENS = 1_000  # a shorter prompt is read again in less time than a file takes
 IDLE_S, CLOSE_LIMIT_S = 60.0, 10.0
 _LONGEST_S, _SHORTEST_S = 60.0, 5.0
@@ -37,34 +45,120 @@ def limit_s(size_bytes: int) -> float:
     return min(_LONGEST_S, _SHORTEST_S + size_bytes / _DISK_BYTES_PER_S)
 
 
+@dataclass(frozen=True, slots=True)
+class PromptCacheRecord:
+    """A file with a prompt cache; one without a session is a name whose contents are of no use.
+
+    `place` is the server's root, `name` the file's name in its folder.
+    `fingerprint` digests the model and the server, `prefix` the first `parts` messages of the request that the cache is of.
+    `saved_at` is in seconds since 1970.
+    """
+
+    place: str
+    name: Annotated[str, Field(pattern=r"^lmtui-[^/]*$")]
+    session: str = ""
+    fingerprint: str = ""
+    prefix: str = ""
+    parts: int = 0
+    tokens: int = 0
+    size_bytes: int = 0
+    saved_at: float = 0.0
+
+
+class _RecordFile(BaseModel):
+    """The file: the word in the names of this user's files, and the records."""
+
+    owner: str = Field(default_factory=lambda: secrets.token_hex(4), pattern="^[a-z0-9]+$")
+    files: list[PromptCacheRecord] = []
+
+    def others(self, record: PromptCacheRecord) -> list[PromptCacheRecord]:
+        """Return the records of all other files."""
+        return [each for each in self.files if (each.place, each.name) != (record.place, record.name)]
+
+
 class PromptCaches:
-    """The prompt caches of one runtime's sessions.
+    """The prompt caches of one runtime's sessions, and which is in which file; what reads or changes that blocks (disk).
 
     Args:
         place_of: returns the name under which a server is known, however its address changes.
-        records: which file is whose.
+        file: where the records of this user are kept.
         idle_s: how long a session does nothing before it is saved.
         close_limit_s: how long a session that is closed waits for that.
         budget_bytes: how much all files may hold together.
+        now: the clock, in seconds since 1970.
     """
 
     def __init__(
         self,
         place_of: Callable[[str], str] = root_url,
-        records: PromptCacheRecords | None = None,
+        file: Path | None = None,
         *,
         idle_s: float = IDLE_S,
         close_limit_s: float = CLOSE_LIMIT_S,
         budget_bytes: int = _BUDGET_BYTES,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self.idle_s, self.close_limit_s, self.budget_bytes = idle_s, close_limit_s, budget_bytes
-        self.place_of = place_of
-        self.records = records or PromptCacheRecords()
+        self.idle_s, self.close_limit_s, self._budget_bytes = idle_s, close_limit_s, budget_bytes
+        self.place_of, self._now = place_of, now
+        self.file = file or state_dir() / "prompt_caches.json"
         self.failed: set[str] = set()  # servers that did not do it: they are not asked again
 
     def is_on(self, provider: OpenAICompatible) -> bool:
         """Tell whether the server saves prompt caches and may."""
         return provider.saves_prompts is not False and self.place_of(provider.url) not in self.failed
+
+    def records(self) -> list[PromptCacheRecord]:
+        """Return every record; a file that cannot be read has none."""
+        return self._read().files
+
+    def find(self, place: str, session: str) -> PromptCacheRecord | None:
+        """Return the record of a session at a server, None where it has none."""
+        return next((each for each in self.records() if (each.place, each.session) == (place, session)), None)
+
+    def reserve(self, wanted: PromptCacheRecord) -> PromptCacheRecord | None:
+        """Return a record with the name of the file to write and its likely size; None where the budget is too small for it.
+
+        It is the session's own name, else a free one while there is room, else the one that is of least use.
+        """
+        with self._changing() as kept:
+            alike = [each for each in kept.files if each.fingerprint == wanted.fingerprint and each.tokens]
+            newest = max(alike, key=lambda each: each.saved_at, default=None)
+            size_bytes = wanted.tokens * newest.size_bytes // newest.tokens if newest is not None else 0
+            here = {each.name: each for each in kept.files if each.place == wanted.place}
+            names = [each.name for each in here.values() if each.session == wanted.session]
+            if not names:
+                every = (f"lmtui-{kept.owner}-{number:02}.bin" for number in range(MOST_NAMES))
+                by_use = sorted(here.values(), key=lambda each: (bool(each.session), each.saved_at))
+                names = [*[name for name in every if name not in here][:1], *(each.name for each in by_use)]
+            for name in names:
+                found = replace(wanted, name=name, size_bytes=size_bytes, saved_at=self._now())
+                if self._has_room(kept, found):
+                    kept.files = [*kept.others(found), replace(found, session="")]  # until it is written, none may restore it
+                    return found
+            return None
+
+    def put(self, record: PromptCacheRecord) -> bool:
+        """Keep the record of a file that was written; tell whether it fits the budget, else it is not used."""
+        with self._changing() as kept:
+            has_room = self._has_room(kept, record)
+            kept.files = [*kept.others(record), record if has_room else replace(record, session="")]
+            return has_room
+
+    def _has_room(self, kept: _RecordFile, record: PromptCacheRecord) -> bool:
+        return sum(each.size_bytes for each in kept.others(record)) + record.size_bytes <= self._budget_bytes
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[_RecordFile]:
+        """Give the records to change, and keep them; what cannot be written holds for nobody."""
+        with locked(self.file.with_name(f"{self.file.name}.lock")):
+            kept = self._read()
+            yield kept
+            write_whole(self.file, kept.model_dump_json(indent=1))
+
+    def _read(self) -> _RecordFile:
+        with contextlib.suppress(OSError, ValueError):
+            return _RecordFile.model_validate_json(self.file.read_bytes())
+        return _RecordFile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +170,7 @@ class _Answered:
     tokens: int
 
 
+_TOO_SMALL = "The prompt cache was not saved: it is larger than 4 GB."
 _OTHER_MODEL = "belongs to another model, template, window or server build"
 
 
@@ -103,7 +198,7 @@ class SessionPromptCache:
         is_asleep, self._is_asleep = self._is_asleep, False
         if not is_asleep or not self._caches.is_on(provider):
             return {}
-        record = await asyncio.to_thread(self._caches.records.find, self._caches.place_of(provider.url), self._session_id)
+        record = await asyncio.to_thread(self._caches.find, self._caches.place_of(provider.url), self._session_id)
         if record is None:
             return {}
         try:
@@ -114,8 +209,7 @@ class SessionPromptCache:
             self._say(f"The saved prompt cache {why}. The server reads the prompt again.")
         if why and why != _OTHER_MODEL:  # which may be loaded again
             with contextlib.suppress(OSError):
-                unused = replace(record, session="")
-                await asyncio.to_thread(self._caches.records.put, unused, self._caches.budget_bytes)
+                await asyncio.to_thread(self._caches.put, replace(record, session=""))
         return {} if slot is None else {"id_slot": slot}
 
     async def _restore(
@@ -184,24 +278,26 @@ class SessionPromptCache:
 
     async def _write(self, newest: _Answered, place: str, most_s: float) -> None:
         files, caches = newest.provider.slot_files(newest.request.model), self._caches
-        fingerprint = await files.fingerprint(is_awake=True)
-        slot = await _slot_of(files, newest) if fingerprint else None
-        if slot is None:
+        if not (fingerprint := await files.fingerprint(is_awake=True)):
             return
-        records = await asyncio.to_thread(caches.records.all)
-        alike = [each for each in records if each.fingerprint == fingerprint and each.tokens]
-        estimate = newest.tokens * alike[-1].size_bytes // alike[-1].tokens if alike else 0
+        slots = await files.slots()
+        near = [each.id for each in slots or () if abs(each.tokens - newest.tokens) <= _SLACK_TOKENS and not each.is_busy]
+        if slots is None and newest.provider.slots.count == 1:
+            near = [0]
+        if len(near) != 1:  # which slot it is in cannot be told
+            return
         prefix, parts = newest.provider.prefix_digest(newest.request)
-        wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, newest.tokens, estimate)
-        record = await asyncio.to_thread(caches.records.reserve, wanted, caches.budget_bytes)
+        wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, newest.tokens)
+        record = await asyncio.to_thread(caches.reserve, wanted)
         if record is None:
             self._say(_TOO_SMALL)
             return
-        tokens, size_bytes = await files.save(slot, record.name, min(most_s, limit_s(estimate)) if estimate else most_s)
+        save_limit_s = min(most_s, limit_s(record.size_bytes)) if record.size_bytes else most_s
+        tokens, size_bytes = await files.save(near[0], record.name, save_limit_s)
         is_ours = abs(tokens - newest.tokens) <= _SLACK_TOKENS
         session = self._session_id if is_ours else ""
         record = replace(record, session=session, tokens=tokens, size_bytes=size_bytes)
-        if not await asyncio.to_thread(caches.records.put, record, caches.budget_bytes):
+        if not await asyncio.to_thread(caches.put, record):
             self._say(_TOO_SMALL)
         elif is_ours:
             self._saved_tokens, self._is_asleep = newest.tokens, True
@@ -211,15 +307,3 @@ class SessionPromptCache:
         if text not in self._told:
             self._told.add(text)
             self.tell(Notice(level=Level.INFO, text=text))
-
-
-_TOO_SMALL = "The prompt cache was not saved: it is larger than 4 GB."
-
-
-async def _slot_of(files: SlotFiles, newest: _Answered) -> int | None:
-    """Return the slot that holds a conversation, None where none can be told apart."""
-    slots = await files.slots()
-    if slots is None:
-        return 0 if newest.provider.slots.count == 1 else None
-    near = [each for each in slots if abs(each.tokens - newest.tokens) <= _SLACK_TOKENS and not each.is_busy]
-    return near[0].id if len(near) == 1 else None

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
+from lmtui.app.prompt_caches import PromptCacheRecord, PromptCaches, SessionPromptCache
 from lmtui.core.events import Notice
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.sessions import Session
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.store.prompt_cache_records import PromptCacheRecord, PromptCacheRecords
 from tests.app.conftest import Open, run
 from tests.models.fake_server import listening
 from tests.models.llama_server import BYTES_PER_TOKEN, LlamaServer
@@ -185,60 +184,58 @@ async def test_what_another_session_left_in_the_slot_is_not_saved_as_ours(llama:
 async def test_a_cache_over_the_budget_is_not_used_and_told(llama: LlamaServer) -> None:
     one = await lived(llama.url, budget_bytes=10_000)
     assert one.told == ["The prompt cache was not saved: it is larger than 4 GB."]
-    assert [each.session for each in PromptCacheRecords().all()] == [""]
+    assert [each.session for each in PromptCaches().records()] == [""]
 
 
 def record(session: str, size_bytes: int = 400) -> PromptCacheRecord:
     return PromptCacheRecord("p", "", session, "f", "x", 2, size_bytes // BYTES_PER_TOKEN, size_bytes)
 
 
-def kept(records: PromptCacheRecords, new: PromptCacheRecord, budget_bytes: int) -> PromptCacheRecord | None:
+def kept(caches: PromptCaches, new: PromptCacheRecord) -> PromptCacheRecord | None:
     """Reserve a name, and keep the record."""
-    found = records.reserve(new, budget_bytes)
+    found = caches.reserve(new)
     if found is not None:
-        assert records.put(found, budget_bytes)
+        assert caches.put(replace(found, size_bytes=new.size_bytes))
     return found
 
 
 @pytest.fixture
-def records(tmp_path: Path) -> PromptCacheRecords:
+def caches(tmp_path: Path) -> PromptCaches:
     ticks = iter(range(1_000))
-    return PromptCacheRecords(tmp_path / "records.json", lambda: float(next(ticks)))
+    return PromptCaches(file=tmp_path / "records.json", budget_bytes=1_000, now=lambda: float(next(ticks)))
 
 
-def test_the_oldest_name_is_written_over_and_a_session_keeps_its_own(records: PromptCacheRecords) -> None:
-    names = [found.name for number in range(6) if (found := kept(records, record(f"s{number}"), 1_000))]
+def test_the_oldest_name_is_written_over_and_a_session_keeps_its_own(caches: PromptCaches) -> None:
+    names = [found.name for number in range(6) if (found := kept(caches, record(f"s{number}")))]
     assert len(names) == 6
     assert len(set(names)) == 2
-    assert [each.session for each in records.all() if each.session] == ["s4", "s5"]
-    assert sum(each.size_bytes for each in records.all()) <= 1_000
-    again = kept(records, record("s5"), 1_000)
+    assert sorted(each.session for each in caches.records() if each.session) == ["s4", "s5"]
+    assert sum(each.size_bytes for each in caches.records()) <= 1_000
+    again = kept(caches, record("s5"))
     assert again is not None
-    assert again.name == names[-1]
-    assert records.reserve(record("s", 2_000), 1_000) is None, "no name for a file over the budget"
+    assert (again.name, again.size_bytes) == (names[-1], 400)
+    assert caches.reserve(record("s", 2_000)) is None, "no name for a file over the budget"
 
 
-def test_until_it_is_written_a_file_is_nobodys(records: PromptCacheRecords) -> None:
-    kept(records, record("s"), 1_000)
-    assert records.reserve(record("s"), 1_000) is not None
-    assert records.find("p", "s") is None
+def test_until_it_is_written_a_file_is_nobodys(caches: PromptCaches) -> None:
+    kept(caches, record("s"))
+    assert caches.reserve(record("s")) is not None
+    assert caches.find("p", "s") is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"files": 3}', '{"owner": "../x", "files": [{"name": "/etc/passwd"}, 3]}'])
-def test_records_that_cannot_be_read_count_as_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "records.json").write_text(text)
-    records = PromptCacheRecords(tmp_path / "records.json")
-    assert records.all() == []
-    found = records.reserve(record("s"), 1_000)
+def test_records_that_cannot_be_read_count_as_none(caches: PromptCaches, text: str) -> None:
+    caches.file.write_text(text)
+    assert caches.records() == []
+    found = caches.reserve(record("s"))
     assert found is not None
     assert "/" not in found.name
 
 
-def test_a_record_that_names_a_foreign_file_is_none(tmp_path: Path) -> None:
-    records = PromptCacheRecords(tmp_path / "records.json")
-    found = kept(records, record("s"), 1_000)
+def test_a_record_that_names_a_foreign_file_is_none(caches: PromptCaches) -> None:
+    found = kept(caches, record("s"))
     assert found is not None
-    text = records.file.read_text()
+    text = caches.file.read_text()
     for name in ("../lmtui-x.bin", "lmtui-/../x", "other.bin"):
-        records.file.write_text(text.replace(found.name, name))
-        assert records.all() == []
+        caches.file.write_text(text.replace(found.name, name))
+        assert caches.records() == []
