@@ -23,8 +23,9 @@ from benchmarks.report import Figure
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed
 from lmtui.core.messages import Role
 from lmtui.features.memory.chunks import Chunk, cut, source_of
+from lmtui.features.memory.notes import MemoryScope, Note
 from lmtui.features.memory.search_index import SearchIndex
-from lmtui.features.memory.values import MemoryScope, Note, SearchHit, SearchSource
+from lmtui.features.memory.values import SearchHit, SearchSource
 from lmtui.features.memory.workspace_search import Embedder, WorkspaceSearch
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.store.session_logs import SessionStore, new_session_id

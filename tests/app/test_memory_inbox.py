@@ -11,16 +11,9 @@ from lmtui.app.host import Runtime
 from lmtui.core.errors import UsageError
 from lmtui.core.ports import Policy
 from lmtui.features.memory import reflection
+from lmtui.features.memory.notes import MemoryScope, Note, NoteKind
 from lmtui.features.memory.proposal_log import FILE
-from lmtui.features.memory.values import (
-    MemoryProposal,
-    MemoryScope,
-    Note,
-    NoteKind,
-    ProposalKind,
-    ProposalsChanged,
-    WorkspaceMemory,
-)
+from lmtui.features.memory.values import MemoryProposal, ProposalKind, ProposalsChanged, WorkspaceMemory
 from lmtui.features.skills.values import Skills
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer

@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmtui.core.errors import UsageError
-from lmtui.features.memory.values import (
-    Evidence,
-    MemoryProposal,
-    MemoryScope,
-    Note,
-    NoteKind,
-    ProposalKind,
-    SearchHit,
-    SearchSource,
-)
+from lmtui.features.memory.notes import MemoryScope, Note, NoteKind
+from lmtui.features.memory.values import Evidence, MemoryProposal, ProposalKind, SearchHit, SearchSource
 
 AGENTS = """\
 --- a/AGENTS.md

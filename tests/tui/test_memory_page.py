@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lmtui.features.memory.values import MemoryScope, Note, SearchHit, SearchSource
+from lmtui.features.memory.notes import MemoryScope, Note
+from lmtui.features.memory.values import SearchHit, SearchSource
 from tests.tui.driving import SMALL, Driver
 from tests.tui.fake_memory import AGENTS, FakeMemory, some_notes, some_proposals
 from tests.tui.one_app import Cases

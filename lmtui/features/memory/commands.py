@@ -7,17 +7,8 @@ from collections.abc import Iterable, Sequence
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.memory.values import (
-    NO_NOTES,
-    MemoryScope,
-    Note,
-    SearchHit,
-    WorkspaceMemory,
-    has_words,
-    note_key,
-    note_lines,
-    proposal_lines,
-)
+from lmtui.features.memory.notes import NO_NOTES, MemoryScope, Note, has_words, note_key, note_lines
+from lmtui.features.memory.values import SearchHit, WorkspaceMemory, proposal_lines
 
 SCOPE = "memory"
 _EVERYWHERE = ("--all", "--user", "--global")

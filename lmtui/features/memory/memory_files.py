@@ -19,7 +19,7 @@ from lmtui.core.errors import ConfigError, SessionFileError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
-from lmtui.features.memory.values import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes
+from lmtui.features.memory.notes import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import NotPlain, read_plain
 from lmtui.store.session_logs import make_workspace_folder
@@ -43,16 +43,15 @@ class MemoryText:
 
 
 class MemoryFile:
-    """The notes of one scope.
+    """A file of notes.
 
     Args:
         root: the folder that is never a link of somebody else's.
         relative: the file below it.
-        scope: of its notes.
     """
 
-    def __init__(self, root: Path, relative: str, scope: MemoryScope) -> None:
-        self._root, self._relative, self.scope = root, relative, scope
+    def __init__(self, root: Path, relative: str) -> None:
+        self._root, self._relative = root, relative
         self.path = root / relative
 
     def read(self) -> MemoryText:
@@ -71,22 +70,6 @@ class MemoryFile:
         if not is_cut and text.encode() != data:
             problem = f"{self.path} is not UTF-8 text. Save it as UTF-8."
         return MemoryText(text, problem, is_cut)
-
-    def notes(self) -> tuple[Note, ...]:
-        return parse_notes(self.read().text, self.scope)
-
-    def write(self, text: str) -> None:
-        """Put a text in the place of the file's, in one step.
-
-        Raises:
-            UsageError, OSError: it cannot be written; the file is as it was.
-        """
-        try:
-            if self.scope is MemoryScope.PROJECT:
-                make_workspace_folder(self._root)
-            replace_file(self.path, text)
-        except SessionFileError as error:
-            raise UsageError(str(error), error.hint) from error
 
 
 def with_note(text: str, note: Note) -> str:
@@ -124,8 +107,8 @@ class MemoryFiles:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
-        self._project = MemoryFile(workspace, f"{WORKSPACE_FOLDER}/{NAME}", MemoryScope.PROJECT)
-        self._user = MemoryFile(config_dir(), NAME, MemoryScope.USER)
+        self._project = MemoryFile(workspace, f"{WORKSPACE_FOLDER}/{NAME}")
+        self._user = MemoryFile(config_dir(), NAME)
         self.trust = FolderConsent(workspace, "memory", lambda: _content(self._project.read()))
 
     def file(self, scope: MemoryScope) -> MemoryFile:
@@ -133,18 +116,15 @@ class MemoryFiles:
 
     def notes(self) -> tuple[Note, ...]:
         """Return every note that may be used, those of the folder first."""
-        project = self._project.read()
-        return (*(parse_notes(project.text, MemoryScope.PROJECT) if self._is_trusted(project) else ()), *self._user.notes())
+        project, user = self._project.read(), parse_notes(self._user.read().text, MemoryScope.USER)
+        return (*parse_notes(project.text, MemoryScope.PROJECT), *user) if self._is_trusted(project) else user
 
     def problems(self) -> list[str]:
         """Return why notes are missing, in words."""
         project = self._project.read()
-        waits = (
-            ""
-            if self._is_trusted(project)
-            else f"{self._project.path} has notes that you have not trusted; none are used. {_NO_TRUST}"
-        )
-        return [each for each in (project.problem, waits, self._user.read().problem) if each]
+        waits = f"{self._project.path} has notes that you have not trusted; none are used. {_NO_TRUST}"
+        found = (project.problem, "" if self._is_trusted(project) else waits, self._user.read().problem)
+        return [each for each in found if each]
 
     def add(self, note: Note) -> bool:
         """Keep a note; False where it is kept already, in either file.
@@ -196,25 +176,27 @@ class MemoryFiles:
         self._bless(self._project.read())
 
     def _change(self, scope: MemoryScope, edit: Callable[[str], str]) -> None:
-        file = self.file(scope)
+        """Put another text in the place of a file's, in one step; what fails leaves it as it was."""
+        file, is_project = self.file(scope), scope is MemoryScope.PROJECT
         name = hashlib.sha256(os.fsencode(file.path)).hexdigest()[:24]
         try:
             with locked(state_dir() / "locks" / name):
-                self._change_held(file, edit)
+                now = file.read()
+                if now.problem:
+                    raise UsageError(now.problem)
+                if is_project and not self._is_trusted(now):
+                    raise UsageError(f"{file.path} has notes that you have not trusted", _NO_TRUST)
+                if (text := edit(now.text)) == now.text:
+                    return
+                if is_project:
+                    make_workspace_folder(self._workspace)
+                replace_file(file.path, text)
+                if is_project:
+                    self._bless(MemoryText(text))
+        except SessionFileError as error:
+            raise UsageError(str(error), error.hint) from error
         except OSError as error:
             raise UsageError(f"could not write {file.path}: {error.strerror}", _CHECK) from error
-
-    def _change_held(self, file: MemoryFile, edit: Callable[[str], str]) -> None:
-        now = file.read()
-        if now.problem:
-            raise UsageError(now.problem)
-        if file.scope is MemoryScope.PROJECT and not self._is_trusted(now):
-            raise UsageError(f"{file.path} has notes that you have not trusted", _NO_TRUST)
-        text = edit(now.text)
-        if text != now.text:
-            file.write(text)
-            if file.scope is MemoryScope.PROJECT:
-                self._bless(MemoryText(text))
 
     def _is_trusted(self, found: MemoryText) -> bool:
         content = _content(found)

@@ -18,7 +18,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core.errors import UsageError
-from lmtui.features.memory.values import MemoryProposal, ProposalKind, note_key
+from lmtui.features.memory.notes import note_key
+from lmtui.features.memory.values import MemoryProposal, ProposalKind
 from lmtui.plain_files import open_own
 from lmtui.store.state_files import locked
 
@@ -208,17 +209,20 @@ class ProposalLog:
             lines.append({"do": "kept" if is_kept else "discarded", "id": proposal_id})
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[bool]:
-        """Hold the right to read sessions; False where another process has it."""
+    def reading(self) -> Iterator[None]:
+        """Hold the right to read sessions.
+
+        Raises:
+            UsageError: another process has it, or the lock cannot be made.
+        """
         with contextlib.ExitStack() as held:
             try:
                 held.enter_context(locked(self._folder / LOCK, waits=False))
-            except BlockingIOError:
-                yield False
-                return
+            except BlockingIOError as error:
+                raise UsageError("another lmtui is reading the sessions of this folder", "Wait until it is done.") from error
             except OSError as error:
                 raise _unwritable(self._folder, error) from error
-            yield True
+            yield
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[tuple[ProposalState, list[Mapping[str, Any]]]]:  # Any: JSON

@@ -28,18 +28,9 @@ from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.engine.session import EngineSession
 from lmtui.engine.spending import REFLECTION
+from lmtui.features.memory.notes import MAX_NOTE_CHARS, MemoryScope, Note, mistake_text, note_key
 from lmtui.features.memory.proposal_log import ProposalLog, ReadMark, meaning
-from lmtui.features.memory.values import (
-    MAX_NOTE_CHARS,
-    ORIGIN_NAMES,
-    Evidence,
-    MemoryProposal,
-    MemoryScope,
-    Note,
-    ProposalKind,
-    mistake_text,
-    note_key,
-)
+from lmtui.features.memory.values import ORIGIN_NAMES, Evidence, MemoryProposal, ProposalKind
 from lmtui.features.service import FeatureHost
 from lmtui.store.session_logs import SessionStore, load
 
@@ -373,9 +364,7 @@ class Reflection:
 
     async def _read_all(self) -> int:
         count = 0
-        with self._inbox.reading() as may_read:
-            if not may_read:
-                raise UsageError("another lmtui is reading the sessions of this folder", "Wait until it is done.")
+        with self._inbox.reading():
             for path in await asyncio.to_thread(self._grown):
                 if any(each.is_busy() for each in _READERS):
                     raise UsageError("a session is working", "Sessions are read only when none is working.")

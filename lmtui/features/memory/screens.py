@@ -13,17 +13,14 @@ from textual.style import Style
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.features.memory.commands import SCOPE
+from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note
 from lmtui.features.memory.values import (
     KIND_NAMES,
-    NO_NOTES,
     NO_PROPOSALS,
     NOTE_KINDS,
     ORIGIN_NAMES,
-    SCOPE_NAMES,
     Evidence,
     MemoryProposal,
-    MemoryScope,
-    Note,
     ProposalKind,
     SearchHit,
     SearchSource,

@@ -8,8 +8,9 @@ import difflib
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
@@ -21,24 +22,27 @@ from lmtui.core.sessions import SessionSearch
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
 from lmtui.features.memory.memory_files import MemoryFiles, today
+from lmtui.features.memory.notes import (
+    MAX_NOTE_CHARS,
+    SCOPE_NAMES,
+    MemoryScope,
+    Note,
+    NoteKind,
+    check_note,
+    has_words,
+    note_source,
+)
 from lmtui.features.memory.proposal_log import ProposalLog, similar
 from lmtui.features.memory.reflection import Reflection
 from lmtui.features.memory.tools import TOLD
 from lmtui.features.memory.values import (
-    MAX_NOTE_CHARS,
-    SCOPE_NAMES,
+    NOTE_KINDS,
     MemoryProposal,
-    MemoryScope,
-    Note,
-    NoteKind,
     ProposalKind,
     ProposalsChanged,
     SearchHit,
     SearchSource,
     WorkspaceMemory,
-    check_note,
-    has_words,
-    note_source,
 )
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, WorkspaceFeature
@@ -58,6 +62,7 @@ _UNDATED = "9999"  # written by the user: as new as can be
 _TAG = re.compile(r"<(?=[\s/]*memory\b)", re.IGNORECASE)
 _HEAD = "<memory>\nNotes that the user keeps. Heed those that fit the task; they allow nothing.\n"
 _MORE = "[and {count} more: memory_search finds them]\n"
+T = TypeVar("T")
 _OFF = UsageError("memory is off", 'Turn it on with memory = "on" in the settings.')
 
 
@@ -130,17 +135,13 @@ class MemoryService(WorkspaceFeature):
         Without an index in the conversation all notes join it, as far as its budget goes: a share of the window, at most the
         setting.
         """
-        try:
-            async with asyncio.timeout(_RECALL_S):
-                notes = [each for each in await self.notes() if each.text not in given]
-        except (LmtuiError, OSError, TimeoutError) as error:
-            _log.warning("nothing was recalled: %s", error)
-            return None
+        notes = [each for each in await self._in_time(self.notes()) if each.text not in given]
         budget = min(_MOST_INDEX_TOKENS, window_tokens // _WINDOW_SHARE)
         fits_all = not has_index and budget > 0
         text, told = self._index(notes, budget) if fits_all else ("", [])
-        if self.host.config.memory == "on":
-            found = await self._relevant(words, [each for each in notes if each not in told])
+        left = [each for each in notes if each not in told]
+        if left and self.host.config.memory == "on":
+            found = [note for note, _ in await self._in_time(self._search.relevant_notes(words, left))][:_MOST_RECALLED]
             told += found
             text += "".join(map(_line, found))
         if not told:
@@ -161,16 +162,14 @@ class MemoryService(WorkspaceFeature):
         more = len(notes) - len(told)
         return "".join(map(_line, told)) + (_MORE.format(count=more) if more and told else ""), told
 
-    async def _relevant(self, words: str, notes: Sequence[Note]) -> list[Note]:
-        """Return the notes that a message calls to mind."""
-        if not notes:
-            return []
+    async def _in_time(self, asked: Awaitable[Sequence[T]]) -> Sequence[T]:
+        """Return what was asked for, nothing where that fails or takes too long: a message does not wait for it."""
         try:
             async with asyncio.timeout(_RECALL_S):
-                return [note for note, _ in await self._search.relevant_notes(words, notes)][:_MOST_RECALLED]
+                return await asked
         except (LmtuiError, OSError, TimeoutError) as error:
-            _log.warning("no note was looked for: %s", error)
-            return []
+            _log.warning("no note was recalled: %s", error)
+            return ()
 
     async def notes(self) -> Sequence[Note]:
         return await asyncio.to_thread(self.files.notes)
@@ -216,21 +215,20 @@ class MemoryService(WorkspaceFeature):
 
     def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
         proposal = replace(proposal, similar=similar(proposal.claim, notes))
-        match proposal.kind:
-            case ProposalKind.SKILL:
-                return proposal
-            case ProposalKind.INSTRUCTIONS:
-                with contextlib.suppress(UsageError):  # keeping it says why
-                    name, _, text = self._difference(proposal.name)
-                    return replace(proposal, text=text, file=name)
-                return proposal
-            case _:
-                return replace(proposal, file=sanitize_path(str(self.files.file(proposal.scope).path)))
+        if proposal.kind in NOTE_KINDS:
+            return replace(proposal, file=sanitize_path(str(self.files.file(proposal.scope).path)))
+        if proposal.kind is ProposalKind.INSTRUCTIONS:
+            with contextlib.suppress(UsageError):  # keeping it says why
+                name, _, text = self._difference(proposal.name)
+                return replace(proposal, text=text, file=name)
+        return proposal
 
     def _difference(self, line: str) -> tuple[str, bytes, str]:
         """Return the file that a line of instructions goes to, what is in it, and the difference that the line makes."""
         name, old = self._instructions()
-        return name, old, unified(name, *(each.decode("utf-8", "replace") for each in (old, with_line(old, line))))
+        before, after = (each.decode("utf-8", "replace").splitlines(keepends=True) for each in (old, _with_line(old, line)))
+        lines = difflib.unified_diff(before, after, f"a/{name}" if old else "/dev/null", f"b/{name}")
+        return name, old, "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
     def _instructions(self) -> tuple[str, bytes]:
         """Return the file that instructions of the folder go to, and what is in it.
@@ -260,9 +258,9 @@ class MemoryService(WorkspaceFeature):
             case ProposalKind.INSTRUCTIONS:
                 where = await self._instruct(proposal, text)
             case _:
-                note = note_of(proposal, check_note(text or proposal.text))
-                is_new = await self.add(note)
-                where = SCOPE_NAMES[note.scope] if is_new else "the notes already"
+                text, kind = check_note(text or proposal.text), NoteKind(proposal.kind)
+                is_new = await self.add(Note(text, proposal.scope, proposal.session, proposal.date, kind))
+                where = SCOPE_NAMES[proposal.scope] if is_new else "the notes already"
         await asyncio.to_thread(self._log.decide, proposal_id, is_kept=True)
         self._tell()
         return where
@@ -276,7 +274,7 @@ class MemoryService(WorkspaceFeature):
             raise UsageError(f"{name} has changed since this was proposed", "Look at the proposal again.")
         sha256 = hashlib.sha256(old).hexdigest() if old else ""
         try:
-            await (await self.host.sandbox()).write_file(name, with_line(old, line), expect_sha256=sha256)
+            await (await self.host.sandbox()).write_file(name, _with_line(old, line), expect_sha256=sha256)
         except SandboxError as error:
             raise UsageError(f"could not change {name}: {error}", "Look at the proposal again.") from error
         return name
@@ -297,10 +295,8 @@ class MemoryService(WorkspaceFeature):
             return [CheckRow("memory", NONE, "off")]
         notes, problems = await self.notes(), await self.warnings()
         tokens = self.host.count_tokens("".join(map(_line, notes)))
-        row = CheckRow(
-            "memory", OK if notes else NONE, f"{pluralize(len(notes), 'note')}, {tokens:,} tokens" if notes else "none"
-        )
-        facts = await self._search.facts()
+        text = f"{pluralize(len(notes), 'note')}, {tokens:,} tokens" if notes else "none"
+        row, facts = CheckRow("memory", OK if notes else NONE, text), await self._search.facts()
         search = CheckRow("search", OK if facts else NONE, facts or "nothing is indexed yet")
         return [row, search, *(CheckRow("memory", WARNING, sanitize_line(each)) for each in problems)]
 
@@ -311,20 +307,7 @@ def _line(note: Note) -> str:
     return f"- {text}{' (all folders)' if note.scope is MemoryScope.USER else ''}\n"
 
 
-def with_line(old: bytes, line: str) -> bytes:
+def _with_line(old: bytes, line: str) -> bytes:
     """Return instructions with a line at their end."""
     head = old or b"# Instructions\n\n"
     return head + (b"" if head.endswith(b"\n") else b"\n") + f"- {line}\n".encode("utf-8", "replace")
-
-
-def note_of(proposal: MemoryProposal, text: str = "") -> Note:
-    """Return the note that a proposal becomes."""
-    kind = NoteKind.MISTAKE if proposal.kind is ProposalKind.MISTAKE else NoteKind.FACT
-    return Note(text or proposal.text, proposal.scope, proposal.session, proposal.date, kind)
-
-
-def unified(name: str, old: str, new: str) -> str:
-    """Return the difference between two texts of a file."""
-    before, after = (text.splitlines(keepends=True) for text in (old, new))
-    lines = difflib.unified_diff(before, after, f"a/{name}" if old else "/dev/null", f"b/{name}")
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

@@ -16,19 +16,8 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.memory_files import MemoryFiles, today
-from lmtui.features.memory.values import (
-    NO_NOTES,
-    NO_PROPOSALS,
-    SCOPE_NAMES,
-    MemoryProposal,
-    MemoryScope,
-    Note,
-    ProposalKind,
-    WorkspaceMemory,
-    has_words,
-    note_lines,
-    proposal_lines,
-)
+from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, has_words, note_lines
+from lmtui.features.memory.values import NO_PROPOSALS, MemoryProposal, ProposalKind, WorkspaceMemory, proposal_lines
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall
 from lmtui.paths import without_keys

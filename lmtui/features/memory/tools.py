@@ -13,19 +13,8 @@ from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.chunks import words_of
-from lmtui.features.memory.values import (
-    MemoryScope,
-    Note,
-    NoteKind,
-    SearchHit,
-    SearchSource,
-    WorkspaceMemory,
-    check_note,
-    has_words,
-    mistake_text,
-    note_line,
-    note_lines,
-)
+from lmtui.features.memory.notes import MemoryScope, Note, NoteKind, check_note, has_words, mistake_text, note_line, note_lines
+from lmtui.features.memory.values import SearchHit, SearchSource, WorkspaceMemory
 from lmtui.tools.tool import Arguments, OtherTool, SessionTool, Told, Tool, always, argument
 
 _FILES = {MemoryScope.PROJECT: ".lmagent/memory.md", MemoryScope.USER: "memory.md of the user"}

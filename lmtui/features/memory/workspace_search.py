@@ -26,8 +26,9 @@ from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.workspace import MAX_PATHS
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, words_of
+from lmtui.features.memory.notes import Note
 from lmtui.features.memory.search_index import SearchIndex, State
-from lmtui.features.memory.values import Note, SearchHit, SearchSource
+from lmtui.features.memory.values import SearchHit, SearchSource
 from lmtui.features.service import Workspace
 from lmtui.paths import PROTECTED_NAMES, kept_dir, sessions_dir
 from lmtui.plain_files import NotPlain, open_own, plain_states, read_plain

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.features.memory.memory_files import MemoryFiles, edited, with_note
+from lmtui.features.memory.notes import MemoryScope, Note, has_words, parse_notes
 from lmtui.features.memory.subcommands import review
-from lmtui.features.memory.values import MemoryScope, Note, has_words, parse_notes
 from lmtui.paths import config_dir
 from tests.sets import for_each
 from tests.tui.fake_memory import FakeMemory, some_proposals

@@ -16,7 +16,8 @@ from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.ports import ToolContext, ToolResult
-from lmtui.features.memory.values import MemoryScope, Note, SearchHit, SearchSource, WorkspaceMemory
+from lmtui.features.memory.notes import MemoryScope, Note
+from lmtui.features.memory.values import SearchHit, SearchSource, WorkspaceMemory
 from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch
 from lmtui.paths import kept_dir
 from lmtui.store.session_logs import SessionStore, new_session_id

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.core.offers import Offers
-from lmtui.features.memory.tools import MEMORY_APPEND
-from lmtui.features.memory.values import (
+from lmtui.features.memory.notes import (
     MAX_NOTE_CHARS,
     MemoryScope,
     Note,
@@ -22,6 +21,7 @@ from lmtui.features.memory.values import (
     parse_note,
     parse_notes,
 )
+from lmtui.features.memory.tools import MEMORY_APPEND
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
 
