@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from benchmarks.report import Figure
-from lmtui.app.host import open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.sessions import Session
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -39,7 +39,7 @@ async def _measure(slots: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         async with ScriptedServer(Scenario(_TURNS)) as server:
             config = Config(url=server.url, slots=slots, verify="off")
-            runtime = open_runtime(Path(folder), config, is_attended=False)
+            runtime = Runtime(Path(folder), config, is_attended=False)
             try:
                 await (await runtime.sandbox()).status()
                 began = monotonic()

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from benchmarks.report import Figure
-from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.sessions import Session
 from lmtui.host.access import ApiAccess
@@ -151,7 +151,7 @@ async def _host(url: str) -> AsyncIterator[_Host]:
 
         def open_one(at: Path, given: GivenSettings) -> Runtime:
             del given
-            return open_runtime(at, config)
+            return Runtime(at, config)
 
         hub = SessionHub([folder], open_one)
         listener = socket.create_server(("127.0.0.1", 0))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Figure
-from lmtui.app.host import open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.events import Event, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -107,7 +107,7 @@ async def _circle() -> Figure:
 async def _work(folder: Path, url: str, task: str, events: list[Event]) -> TurnEnded:
     """Give one task and return how it ended; `events` takes all that happened."""
     config = Config(sandbox="process", mode="auto", max_retries=0, url=url, max_iterations=2 * STEPS, compact_at=0)
-    runtime = open_runtime(folder, config)
+    runtime = Runtime(folder, config)
     try:
         session = await runtime.new_session()
         session.subscribe(lambda envelope: events.append(envelope.event))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Figure
-from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.events import Envelope, TurnEnded, TurnReason, UsageUpdated
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -130,7 +130,7 @@ def _small_turn(number: int) -> ScriptedTurn:
 
 def _open(folder: Path, url: str, slots: int) -> Runtime:
     config = Config(sandbox="process", mode="auto", max_retries=0, url=url, max_iterations=2 * FLOOD_STEPS, slots=slots)
-    return open_runtime(folder, config)
+    return Runtime(folder, config)
 
 
 async def flood(folder: Path, url: str) -> dict[str, float]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import process_time
 
 from benchmarks.report import Figure
-from lmtui.app.host import open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.pipeline.values import WorkspacePipeline
@@ -49,7 +49,7 @@ async def _work(*, fails: bool) -> tuple[float, dict[str, str]]:
         plan = "".join(f"- [ ] Write m{n}.txt\n  files: m{n}.txt\n  check: grep -qx {n} m{n}.txt\n" for n in tasks)
         (folder / "PLAN.md").write_text(plan, encoding="utf-8")
         with _server(scenarios) as url:
-            runtime = open_runtime(folder, Config(url=url, verify="off"), is_attended=False)
+            runtime = Runtime(folder, Config(url=url, verify="off"), is_attended=False)
             service = runtime.extensions[WorkspacePipeline]
             assert isinstance(service, PipelineService)
             try:

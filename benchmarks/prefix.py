@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.report import Figure
-from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.events import ApprovalRequested, Envelope, Outcome, ToolCallFinished
 from lmtui.core.permissions.rules import Mode
@@ -75,7 +75,7 @@ async def play(folder: Path) -> list[bytes]:
     child = Scenario(_CHILD, "child", "Your task:", window_tokens=400_000)
     async with ScriptedServer(child, Scenario(tuple(_turns()), window_tokens=400_000)) as server:
         config = Config(sandbox="process", max_retries=0, url=server.url)
-        runtime = open_runtime(folder, config)
+        runtime = Runtime(folder, config)
         try:
             await _work(runtime)
         finally:

@@ -252,10 +252,10 @@ def _host_opener(
     opened: list[SessionHost] = []
 
     def open_host() -> SessionHost:
-        from lmtui.app.host import open_runtime
+        from lmtui.app.host import Runtime
 
         file = _model_file(arguments)
-        runtime = open_runtime(
+        runtime = Runtime(
             workspace,
             loaded.config,
             writes_log=True,

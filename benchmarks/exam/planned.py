@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmtui.app.host import open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.features.pipeline.task_list import read_task_list
 from lmtui.features.pipeline.values import TaskSpec
@@ -110,7 +110,7 @@ def _claimed(folder: Path, environment: dict[str, str]) -> list[bool]:
 
 async def _judge(folder: Path) -> tuple[list[bool], list[bool]]:
     """Return which tasks pass their own checks, and which the hidden ones; a model's code runs in the sandbox only."""
-    runtime = open_runtime(folder, Config(), is_attended=False)
+    runtime = Runtime(folder, Config(), is_attended=False)
     done, right = list[bool](), list[bool]()
     try:
         sandbox = await runtime.sandbox()

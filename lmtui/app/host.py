@@ -107,32 +107,9 @@ def write_log_file(redactor: Redactor) -> None:
         logger.addHandler(handler)
 
 
-__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime", "run_feature_command"]
+__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "run_feature_command"]
 
 _DEMO_WORDS_PER_S = 30.0
-
-
-def open_runtime(
-    workspace: Path,
-    config: Config,
-    *,
-    is_attended: bool = True,
-    is_mode_forced: bool = False,
-    is_model_forced: bool = False,
-    writes_log: bool = False,
-) -> Runtime:
-    """Return the runtime of a workspace; a mode or model that is forced holds for resumed sessions too, whatever they had.
-
-    From here on other processes cannot read this one's memory; with `writes_log` what goes wrong inside goes to its file.
-
-    Raises:
-        UsageError: the workspace cannot be worked in, or a permission rule or an address cannot be read.
-    """
-    check_workspace(workspace)
-    protect_process()
-    if writes_log:
-        write_log_file(key_redactor(config))
-    return Runtime(workspace, config, is_attended=is_attended, is_mode_forced=is_mode_forced, is_model_forced=is_model_forced)
 
 
 async def run_feature_command(
@@ -142,7 +119,7 @@ async def run_feature_command(
 
     @asynccontextmanager
     async def open_host() -> AsyncIterator[Runtime]:
-        runtime = open_runtime(workspace, config, is_attended=False, writes_log=True)
+        runtime = Runtime(workspace, config, is_attended=False, writes_log=True)
         try:
             yield runtime
         finally:
@@ -155,12 +132,18 @@ async def run_feature_command(
 class Runtime:
     """Everything that works on one workspace; implements `core.sessions.SessionHost`.
 
+    From here on other processes cannot read this one's memory.
+
     Args:
-        workspace: a folder that was checked.
+        workspace: the folder.
         config: the settings in force.
         is_attended: somebody is there to answer; else what needs approval is refused.
         is_mode_forced: resumed sessions take the configured mode instead of the one they had.
         is_model_forced: they take the server and model in use instead of those that they used last.
+        writes_log: what goes wrong inside goes to the log file.
+
+    Raises:
+        UsageError: the workspace cannot be worked in, or a permission rule or an address cannot be read.
     """
 
     def __init__(
@@ -168,10 +151,15 @@ class Runtime:
         workspace: Path,
         config: Config,
         *,
-        is_attended: bool,
+        is_attended: bool = True,
         is_mode_forced: bool = False,
         is_model_forced: bool = False,
+        writes_log: bool = False,
     ) -> None:
+        check_workspace(workspace)
+        protect_process()
+        if writes_log:
+            write_log_file(key_redactor(config))
         self.config = config
         self.is_attended = is_attended
         self._is_mode_forced = is_mode_forced

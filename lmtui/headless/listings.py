@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lmtui.app.archive import as_json, as_text, exported
 from lmtui.app.checks import backend_reports, build_image, make_project_image, project_image_source, workspace_problem
-from lmtui.app.host import open_runtime
+from lmtui.app.host import Runtime
 from lmtui.app.model_servers import examine_named
 from lmtui.app.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log, silent_address
 from lmtui.command_line import say
@@ -250,7 +250,7 @@ async def _check(workspace: Path, *, is_json: bool) -> int:
 
 async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
     """Say what the sandbox of this project is, which of its tools commands see, and why."""
-    runtime = open_runtime(workspace, loaded.config)
+    runtime = Runtime(workspace, loaded.config)
     try:
         sandbox = await runtime.sandbox()
         status = await sandbox.status()
@@ -280,7 +280,7 @@ def _say(line: str) -> None:
 
 async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Show how the project describes its image, ask, and build it."""
-    runtime = open_runtime(workspace, replace(loaded.config, sandbox="process"))
+    runtime = Runtime(workspace, replace(loaded.config, sandbox="process"))
     try:
         sandbox = await runtime.sandbox()
         source, texts = await project_image_source(sandbox)
@@ -312,7 +312,7 @@ async def _image(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
 
 async def _shell(workspace: Path, loaded: Loaded) -> int:
     """Run lines of standard input, one command each, until it ends."""
-    runtime = open_runtime(workspace, replace(loaded.config, mode="auto"))
+    runtime = Runtime(workspace, replace(loaded.config, mode="auto"))
     try:
         sandbox = await runtime.sandbox()
         status = await sandbox.status()

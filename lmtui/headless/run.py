@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from lmtui.app.demo import fresh_folder
-from lmtui.app.host import Runtime, encode_event, open_runtime
+from lmtui.app.host import Runtime, encode_event
 from lmtui.app.reports import last_session, session_log
 from lmtui.app.session_models import last_model
 from lmtui.command_line import say
@@ -521,7 +521,7 @@ async def task(
     workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None, *, plans_first: bool = False
 ) -> int:
     """Run one task, on a model file where one is named, and return the exit code; with `plans_first` it begins in plan mode."""
-    runtime = open_runtime(
+    runtime = Runtime(
         workspace,
         loaded.config,
         is_attended=False,
@@ -561,7 +561,7 @@ async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans
     """Run the scripted demo without a screen and return the exit code."""
     say("lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr)
     folder = fresh_folder(keep)
-    runtime = open_runtime(folder, dataclasses.replace(config, mode="auto"), is_attended=False, writes_log=True)
+    runtime = Runtime(folder, dataclasses.replace(config, mode="auto"), is_attended=False, writes_log=True)
     try:
         lacks = await runtime.use_demo(folder, rate=0.0)
         say(f"folder:  {folder}", file=sys.stderr)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.host import Runtime
 from lmtui.app.model_servers import FILES_URL
 from lmtui.app.settings_trust import read_trust
 from lmtui.config import MODEL_SETTINGS, Loaded, load_config
@@ -57,7 +57,7 @@ def open_folder(folder: Path, given: GivenSettings) -> Runtime:
         )
 
     loaded = read()
-    runtime = open_runtime(
+    runtime = Runtime(
         folder,
         loaded.config,
         writes_log=True,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.events import Event, ModelChanged, ToolCallFinished
 from lmtui.core.sessions import Session
@@ -77,7 +77,7 @@ async def open_any(workspace: Path) -> AsyncIterator[Open]:
         url: str = "", *, at: Path = workspace, is_attended: bool = False, is_mode_forced: bool = False, **settings: Any
     ) -> Runtime:
         config = dataclasses.replace(Config(sandbox="process", max_retries=0), url=url, **settings)
-        runtimes.append(open_runtime(at, config, is_attended=is_attended, is_mode_forced=is_mode_forced))
+        runtimes.append(Runtime(at, config, is_attended=is_attended, is_mode_forced=is_mode_forced))
         return runtimes[-1]
 
     yield start

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.host import open_runtime
+from lmtui.app.host import Runtime
 from lmtui.app.session_models import last_model
 from lmtui.config import Config
 from lmtui.core.errors import ConfigError, ProviderError
@@ -196,7 +196,7 @@ async def test_the_command_line_and_a_choice_of_now_come_before_what_a_session_u
     one, other = await serve(DONE, DONE), await serve(DONE, models=("big",))
     session_id = await switched(open_one, one, other)
     config = Config(sandbox="process", url=one.url, model="scripted")
-    forced = open_runtime(workspace, config, is_attended=False, is_model_forced=True)
+    forced = Runtime(workspace, config, is_attended=False, is_model_forced=True)
     session = await forced.open_session(session_id)
     await window_known(session)
     assert last_used(session) == ("scripted", root_url(one.url))

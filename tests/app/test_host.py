@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.host import open_runtime
+from lmtui.app.host import Runtime
 from lmtui.app.reports import session_log
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.errors import SessionFileError, UsageError
@@ -40,14 +40,14 @@ def test_a_folder_that_cannot_be_worked_in_is_refused_by_name(tmp_path: Path) ->
         ("link", "symbolic link"),
     ):
         with pytest.raises(UsageError, match=words) as caught:
-            open_runtime(tmp_path / place, Config())
+            Runtime(tmp_path / place, Config())
         assert caught.value.hint
 
 
 @pytest.mark.parametrize("config", [Config(url="ftp://x"), Config(allow=("rm -rf /",)), Config(deny=("(",))])
 def test_settings_that_cannot_be_read_are_refused_before_anything_starts(workspace: Path, config: Config) -> None:
     with pytest.raises(UsageError):
-        open_runtime(workspace, config)
+        Runtime(workspace, config)
     assert not list(workspace.iterdir())
 
 

@@ -88,14 +88,14 @@ for name in json.loads(sys.argv[3]):
     results.append(typed(["config", "show"]))
 settings.unlink(missing_ok=True)
 
-from lmtui.app.host import open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import load_config
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
 
 def open_host():
     loaded = load_config(Path.cwd(), os.environ, {"url": sys.argv[1], "sandbox": "process", "mode": "auto"})
-    host = open_runtime(Path.cwd(), loaded.config)
+    host = Runtime(Path.cwd(), loaded.config)
     host.ask_trust(loaded, lambda: loaded)
     return host
 

@@ -16,7 +16,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
-from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.host.access import ApiAccess, Failures
 from lmtui.host.api import build_app
@@ -95,7 +95,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 
             def open_one(at: Path, given: GivenSettings) -> Runtime:
                 del given
-                return open_runtime(at, config, is_attended=True)
+                return Runtime(at, config, is_attended=True)
 
             hub = SessionHub([folder], open_one)
             attach = WebSocketRoute(ATTACH, AttachEndpoint(hub))
