@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
@@ -29,7 +29,7 @@ from lmtui.features.memory.values import (
 from lmtui.tui.commands import Command
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import Line, Span, fit, indent, row, wrap
+from lmtui.tui.lines.styled_text import STYLES, Line, Span, fit, indent, row, wrap
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
@@ -40,9 +40,7 @@ LOOK_S = 1.0
 UNSEEN = "Nothing is remembered until you keep it."
 _OF_PROPOSALS = ("memory.keep", "memory.discard", "memory.keep_all", "memory.discard_all")
 _OF_ITEMS = ("picker.choose", "memory.edit", "memory.scope")
-_STYLES: Mapping[str, str] = {
-    "muted": "$text-muted", "strong": "bold", "accent": "$accent", "warn": "$warning", "good": "$success", "bad": "$error",
-}  # fmt: skip
+_STYLES = {**STYLES, "strong": "bold"}
 _DATED_FROM = 70
 _MOST_QUOTE_ROWS, _MOST_ABOUT_ROWS = 3, 30
 _MOST_HITS = 20
@@ -87,13 +85,9 @@ class MemoryList(ListDialog[Item | str, None]):
 
     def key(self, row: Item | str) -> object:
         """Return what an item is known by."""
-        match row:
-            case MemoryProposal():
-                return row.id
-            case Note():
-                return row.scope, row.key
-            case _:
-                return ""
+        if isinstance(row, Note):
+            return row.scope, row.key
+        return row.id if isinstance(row, MemoryProposal) else ""
 
     def text(self, row: Item | str) -> str:
         """Return all that is searched; a heading is not."""
@@ -160,23 +154,16 @@ class MemoryList(ListDialog[Item | str, None]):
                 self._say(pluralize(await self._memory.reflect(), "new proposal"))
             case "keep_all" | "discard_all", _:
                 await self._all(is_kept=what == "keep_all")
-            case _, Note():
-                await self._do_note(what, item)
-            case _, MemoryProposal():
-                await self._do_proposal(what, item)
-            case _:
-                pass
-
-    async def _do_note(self, what: str, item: Note) -> None:
-        match what:
-            case "edit":
+            case "edit", Note():
                 if text := await self._asked("Edit note", item.text):
                     await self._memory.change(item, replace(item, text=text))
-            case "scope":
+            case "scope", Note():
                 await self._memory.change(item, replace(item, scope=_OTHER[item.scope]))
-            case "drop":
+            case "drop", Note():
                 if await self._is_sure("Forget this note?", sanitize_line(item.text)):
                     await self._memory.remove(item)
+            case _, MemoryProposal():
+                await self._do_proposal(what, item)
             case _:
                 pass
 
@@ -189,8 +176,13 @@ class MemoryList(ListDialog[Item | str, None]):
                 self._say(f"Kept: {await self._keep(item)}")
             case "discard":
                 await self._memory.discard(item.id)
+            case "edit" if item.kind is ProposalKind.SKILL:
+                written = await edit_text(self.app, item.text, "SKILL.md", say=partial(self._say, is_error=True))
+                if written is not None and written.strip():
+                    self._changed[item.id] = replace(item, text=written)
             case "edit":
-                await self._edit(item)
+                if text := await self._asked("Edit before keeping", item.claim):
+                    self._changed[item.id] = _reworded(item, text)
             case "scope" if item.kind is ProposalKind.INSTRUCTIONS:
                 self._say("An instruction is for this folder.")
             case "scope":
@@ -214,15 +206,6 @@ class MemoryList(ListDialog[Item | str, None]):
         if listed and await self._is_sure(title, _summary(listed)):
             for each in listed:
                 _ = await (self._keep(each) if is_kept else self._memory.discard(each.id))
-
-    async def _edit(self, item: MemoryProposal) -> None:
-        if item.kind is not ProposalKind.SKILL:
-            if text := await self._asked("Edit before keeping", item.claim):
-                self._changed[item.id] = reworded(item, text)
-            return
-        written = await edit_text(self.app, item.text, "SKILL.md", say=partial(self._say, is_error=True))
-        if written is not None and written.strip():
-            self._changed[item.id] = replace(item, text=written)
 
     async def _asked(self, title: str, value: str) -> str:
         """Return another text, nothing where it is the same or the user left."""
@@ -248,15 +231,14 @@ def details(item: Item, width: int) -> list[Line]:
     found = [*wrap(((claim, "strong"),), width), *wrap(((short, "muted"),), width)]
     if isinstance(item, Note):
         return found
-    found.append(())
-    found += [*(line for each in item.evidence for line in _quote(each, width)), ()]
+    found += [(), *(line for each in item.evidence for line in _quote(each, width)), ()]
     near = [line for each in item.similar for line in indent(wrap(((sanitize_line(each), ""),), width - 2), (("· ", "muted"),))]
     found += [(("Similar, already kept", "strong"),), *near, ()] if near else []
     shown = item.text if item.kind not in NOTE_KINDS else ""
     return [*found, (("After you keep it", "strong"),), *whole_text(shown, width)] if shown else found
 
 
-def reworded(item: MemoryProposal, text: str) -> MemoryProposal:
+def _reworded(item: MemoryProposal, text: str) -> MemoryProposal:
     """Return a proposal in other words, as it is shown and kept."""
     line = " ".join(text.split())
     if item.kind is not ProposalKind.INSTRUCTIONS:
@@ -327,13 +309,12 @@ class MemoryController(FeatureController):
 
     def _open(self, hit: SearchHit) -> None:
         """Open a session, write where a file is into the prompt, or show the notes."""
-        match hit.source:
-            case SearchSource.SESSION:
-                self.open_session(hit.place)
-            case SearchSource.MEMORY:
-                self._show()
-            case _:
-                self.workbench.type_on(f"@{hit.place} ")
+        if hit.source is SearchSource.SESSION:
+            self.open_session(hit.place)
+        elif hit.source is SearchSource.MEMORY:
+            self._show()
+        else:
+            self.workbench.type_on(f"@{hit.place} ")
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, MemoryList):

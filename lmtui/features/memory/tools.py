@@ -134,24 +134,21 @@ def _of_mistake(given: MistakeArguments) -> dict[str, object]:
     return {"fact": mistake_text(given.trigger, given.rule, given.root_cause, given.test), "kind": NoteKind.MISTAKE}
 
 
-def _access_of(arguments: OperationArguments) -> Access:
-    return Access.NONE if arguments.operation in ("search", "reflect") else Access.WRITE
-
-
-def _kind_of(arguments: OperationArguments) -> NoteKind:
-    return NoteKind.MISTAKE if arguments.operation == "learn" else NoteKind.FACT
+def _meant(arguments: OperationArguments) -> SearchArguments | NoteArguments:
+    """Return the search or the note that an operation is."""
+    if arguments.operation in ("search", "reflect"):
+        return SearchArguments(query=arguments.content)
+    return NoteArguments(fact=arguments.content, kind=NoteKind.MISTAKE if arguments.operation == "learn" else NoteKind.FACT)
 
 
 async def _operate(arguments: OperationArguments, context: ToolContext) -> ToolResult:
-    if _access_of(arguments) is Access.NONE:
-        return await _search(SearchArguments(query=arguments.content), context)
-    return await _append(NoteArguments(fact=arguments.content, kind=_kind_of(arguments)), context)
+    meant = _meant(arguments)
+    return await (_search(meant, context) if isinstance(meant, SearchArguments) else _append(meant, context))
 
 
 async def _preview_operation(arguments: OperationArguments, context: ToolContext) -> Preview:
-    if _access_of(arguments) is Access.NONE:
-        return Preview(arguments.content)
-    return await _preview_note(NoteArguments(fact=arguments.content, kind=_kind_of(arguments)), context)
+    meant = _meant(arguments)
+    return Preview(meant.query) if isinstance(meant, SearchArguments) else await _preview_note(meant, context)
 
 
 MEMORY_SEARCH = SessionTool(
@@ -174,14 +171,7 @@ MEMORY_APPEND = Tool(
     preview=_preview_note,
     told=Told.NEVER,
     aliases=("memory_add", "memory_write", "memory_store", "remember", "save_memory", "store_memory", "add_memory"),
-    others=(
-        OtherTool(
-            ("log_mistake", "log_lesson"),
-            MistakeArguments,
-            "memory_append",
-            _of_mistake,
-        ),
-    ),
+    others=(OtherTool(("log_mistake", "log_lesson"), MistakeArguments, "memory_append", _of_mistake),),
 )
 MEMORY_FORGET = Tool(
     name="memory_forget",
@@ -209,7 +199,7 @@ MEMORY = Tool(
     description="Keep or search notes.",
     arguments=OperationArguments,
     run=_operate,
-    access=_access_of,
+    access=lambda arguments: Access.NONE if isinstance(_meant(arguments), SearchArguments) else Access.WRITE,
     subject=lambda arguments: arguments.content,
     title=lambda arguments: f"{arguments.operation} {arguments.content}",
     preview=_preview_operation,
