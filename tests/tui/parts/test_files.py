@@ -60,7 +60,7 @@ async def the_filter_opens_from_anywhere_in_a_small_terminal(driver: Driver) -> 
 @cases
 async def what_other_programs_change_shows_by_itself_and_the_cursor_stays(driver: Driver) -> None:
     files = driver.host.files
-    await driver.until(lambda: files.watched == {""})
+    await driver.until(lambda: files.watched == {""} and "▸ parser/" in rows(driver))
     await driver.press("f6", "enter")
     await driver.until(lambda: files.watched == {"", "parser"})
     await driver.press("end")
