@@ -25,7 +25,7 @@ from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers
 from lmtui.app.process import protect_process
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
-from lmtui.app.sandboxes import CurrentSandbox, interpreter_of, limits_of, team_of, tools_of
+from lmtui.app.sandboxes import CurrentSandbox, command_limits, interpreter_of, tools_of
 from lmtui.app.session_models import SessionModels, SessionProvider, last_model
 from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
@@ -36,16 +36,17 @@ from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.permissions.rules import Mode, Rule
-from lmtui.core.ports import Policy, SessionLog
+from lmtui.core.ports import Limits, Policy, SessionLog, Toolbox
 from lmtui.core.programs import Interpreter
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingsControls
-from lmtui.core.subagents import AgentDefinitions
+from lmtui.core.subagents import AgentDefinitions, ChildKind
 from lmtui.engine.agent import ModelAccess
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.context_budget import Budget, ContextBudget
 from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.engine.subagent_runs import TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.service import CommandCall, SessionVariant
@@ -54,7 +55,8 @@ from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store.session_logs import SessionStore, load, new_session_id
+from lmtui.store.session_logs import AgentPapers, SessionStore, load, new_session_id
+from lmtui.tools.registry import child_tools
 
 _MAX_BYTES = 1_000_000
 
@@ -274,8 +276,11 @@ class Runtime:
         session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
         is_unattended = policy is not None and not policy.is_attended
         session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__, is_unattended=is_unattended))
-        for event in (*self._first_events(asked, has_mode=variant is None), *self._plan_mode()):
+        for event in self._first_events(asked, has_mode=variant is None):
             session.emit(event)
+        if self.plans_first:
+            self.plans_first = False
+            session.emit(events.ModeChanged(mode=str(Mode.PLAN)))
         return self._keep(session, asked)
 
     def new_attempts(self, budget: SessionBudget = NO_BUDGET) -> Attempts:
@@ -294,10 +299,6 @@ class Runtime:
         models = (model,) if model.url else ()
         return (*models, *([events.ModeChanged(mode=self.config.mode)] if has_mode else []), *budget)
 
-    def _plan_mode(self) -> tuple[events.Event, ...]:
-        plans_first, self.plans_first = self.plans_first, False
-        return (events.ModeChanged(mode=str(Mode.PLAN)),) if plans_first else ()
-
     def is_open(self, session_id: str) -> bool:
         return session_id in self._sessions and not self._sessions[session_id].is_closed
 
@@ -313,18 +314,17 @@ class Runtime:
             return self._given(path.stem, policy)
         loaded = await asyncio.to_thread(load, path)
         is_ours = self._store.is_ours(path.stem)
-        asked = await self._asked(loaded.events if is_ours else ())
+        past = loaded.events if is_ours else ()
+        asked = await self._models.last(past) if self._demo is None else self._models.at()  # the demo has its own server
         if self.is_open(path.stem):  # whoever else asked for it may have been quicker
             return self._given(path.stem, policy)
         if not loaded.events:
             raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
         parts = self._parts(path.stem, asked, SessionVariant(sandbox, self.config), self._store.open, policy)
         session = EngineSession(parts, loaded.events, is_ours=is_ours)
-        for problem in (*loaded.problems, *([asked.note] if asked.note else [])):
+        foreign = "" if is_ours else "This session was not made by your lmtui: its mode and its approvals do not hold."
+        for problem in filter(None, (*loaded.problems, asked.note, foreign)):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
-        if not is_ours:
-            text = "This session was not made by your lmtui: its mode and its approvals do not hold."
-            session.emit(events.Notice(level=events.Level.WARNING, text=text))
         if self._is_mode_forced or not is_ours:
             session.emit(events.ModeChanged(mode=self.config.mode))
         if session.mode is Mode.TRY and (problem := await session.trial.problem()):
@@ -335,10 +335,6 @@ class Runtime:
         if is_ours and self.config.budget and not known & {events.TurnStarted.kind, BudgetSet.kind}:
             session.emit(BudgetSet(budget=whole_budget(self.config.budget)))  # it was new when a crash ended it
         return self._keep(session, asked)
-
-    async def _asked(self, past: Sequence[events.Envelope]) -> SessionProvider:
-        """Return what a session that is opened again asks; the demo has its own server."""
-        return self._models.at() if self._demo is not None else await self._models.last(past)
 
     async def switch_model(self, session_id: str, url: str, model: str, *, is_kept: bool = True) -> None:
         await self._models.sleep(session_id)
@@ -433,14 +429,7 @@ class Runtime:
             id=session_id,
             provider=asked,
             toolbox=own_tools if is_apart else self._features.toolbox(session_id, own_tools),
-            team=team_of(
-                config,
-                self._workspace,
-                session_id,
-                self.servers,
-                add_tools=self._features.child_toolbox,
-                definitions=self._features.extensions.get(AgentDefinitions),
-            ),
+            team=self._team(config, session_id),
             sandbox=sandbox.for_session(),
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
@@ -452,10 +441,27 @@ class Runtime:
             ),
             main=_model_settings(config, asked.model),
             model=self._model_access(config),
-            limits=limits_of(config),
+            limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
             log=open_log(session_id),  # last: what fails before it leaves no file and no lock
+        )
+
+    def _team(self, config: Config, session_id: str) -> TeamParts:
+        """Return what the sub-agents of a session are made of."""
+
+        def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:
+            own = child_tools(str(self._workspace), kind, can_send=can_send, limits=command_limits(config))
+            return self._features.child_toolbox(own, kind)
+
+        papers = AgentPapers(self._workspace, session_id, is_kept=config.keep_agents == "on")
+        return TeamParts(
+            toolbox=toolbox,
+            parallel=lambda: self.servers.provider().slot_count,
+            max_depth=config.agent_max_depth if config.has_sub_agents else 0,
+            definitions=self._features.extensions.get(AgentDefinitions),
+            keep_brief=papers.put_brief,
+            keep_result=papers.put_result,
         )
 
     def _model_access(self, config: Config) -> ModelAccess:
@@ -478,7 +484,7 @@ class Runtime:
         session.when_closed.append(partial(self._models.forget, session.id))
         session.subscribe(partial(keep_grants, self._workspace, session, lambda: self.sessions))
         self._features.follow(session, is_ours=self._store.is_ours(session.id))
-        for problem in (*kept_problems(self._workspace), *self.servers.problems()):
+        for problem in filter(None, (*kept_problems(self._workspace), self.servers.unasked_roles())):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         session.prepare(is_eager=self.is_attended)
         for told in self.when_opened:

@@ -285,10 +285,10 @@ class Servers:
         """Return the name of the model in use, empty for the server's own default."""
         return self._choice.model
 
-    def problems(self) -> Sequence[str]:
-        """Return what the settings name that has no effect yet; once."""
+    def unasked_roles(self) -> str:
+        """Return in words which roles the settings name that nothing uses yet; once, and then an empty string."""
         unasked, self._unasked = self._unasked, ""
-        return [unasked] if unasked else []
+        return unasked
 
     @property
     def redactor(self) -> Redactor:

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from lmtui.app.folder_rules import rules_in_force
-from lmtui.app.model_servers import Servers
 from lmtui.config import Config
 from lmtui.core.hosts import SHOWN_TOOLS
-from lmtui.core.permissions.rules import Effect, mask_expressions
-from lmtui.core.ports import Limits, Toolbox
+from lmtui.core.permissions.rules import Effect, Rule, mask_expressions
 from lmtui.core.programs import GuardedLauncher, Interpreter
-from lmtui.core.subagents import AgentDefinitions, ChildKind
 from lmtui.core.workspace import CommandLimits
-from lmtui.engine.subagent_runs import TeamParts
 from lmtui.sandbox.instance_programs import LaneInterpreter
 from lmtui.sandbox.project_tools import can_show
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store.session_logs import AgentPapers
-from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, child_tools, without_agents
+from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, without_agents
 from lmtui.tools.tool import Told
 
 _LEAST_MEMORY_MB = 512
 _MOST_TMP_MB = 4096
 _MOST_TIMEOUT_S = 600
-
-
-def limits_of(config: Config) -> Limits:
-    """Return the limits of the session's own agent."""
-    return Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s)
 
 
 def command_limits(config: Config) -> CommandLimits:
@@ -53,52 +43,19 @@ def tools_of(config: Config, workspace: Path, told: Mapping[str, Told] = Mapping
     return ToolRegistry(str(workspace), tools, command_limits(config), told)
 
 
-def team_of(
-    config: Config,
-    workspace: Path,
-    session_id: str,
-    servers: Servers,
-    *,
-    add_tools: Callable[[ToolRegistry, ChildKind], Toolbox],
-    definitions: AgentDefinitions | None,
-) -> TeamParts:
-    """Return what the sub-agents of a session are made of; `add_tools` returns their tools with those of features."""
-
-    def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:
-        own = child_tools(str(workspace), kind, can_send=can_send, limits=command_limits(config))
-        return add_tools(own, kind)
-
-    papers = AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on")
-    return TeamParts(
-        toolbox=toolbox,
-        parallel=lambda: servers.provider().slot_count,
-        max_depth=config.agent_max_depth if config.has_sub_agents else 0,
-        definitions=definitions,
-        keep_brief=papers.put_brief,
-        keep_result=papers.put_result,
-    )
-
-
-_NETWORK = {"off": "none"}
-
-
-async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, str] = os.environ) -> WorkspaceSandbox:
-    """Return the sandbox, which the caller closes; it starts when it is first used.
-
-    Raises:
-        UsageError: a setting names something that cannot be.
-    """
+async def _open_sandbox(workspace: Path, config: Config) -> WorkspaceSandbox:
+    rules = await asyncio.to_thread(rules_in_force, config, workspace)
     return await select_sandbox(
         workspace,
         backend=config.sandbox,
-        network=_NETWORK.get(config.network, config.network),
+        network="none" if config.network == "off" else config.network,
         image=config.image,
-        toolchains=[*_folders(config.toolchains), *await asyncio.to_thread(_shown_by_rules, workspace, config)],
+        toolchains=await asyncio.to_thread(_toolchains, config, workspace, rules),
         hosts=config.network_hosts,
-        variables={name: environ[name] for name in config.pass_env if name in environ},
+        variables={name: os.environ[name] for name in config.pass_env if name in os.environ},
         limits=command_limits(config),
         added=config.add_dirs,
-        masks=mask_expressions(await asyncio.to_thread(rules_in_force, config, workspace)),
+        masks=mask_expressions(rules),
     )
 
 
@@ -112,11 +69,15 @@ class CurrentSandbox:
         self._selecting = asyncio.Lock()
 
     async def get(self) -> WorkspaceSandbox:
-        """Return the sandbox; it starts when it is first used."""
+        """Return the sandbox; it starts when it is first used.
+
+        Raises:
+            UsageError: a setting names something that cannot be.
+        """
         async with self._selecting:
             while not self._has_current:
                 wanted = self._wanted()
-                self._opened.append(await open_sandbox(*wanted))
+                self._opened.append(await _open_sandbox(*wanted))
                 self._has_current = wanted == self._wanted()
             return self._opened[-1]
 
@@ -131,16 +92,13 @@ class CurrentSandbox:
             await self._opened.pop(0).close()
 
 
-def _shown_by_rules(workspace: Path, config: Config) -> list[Path]:
-    """Return the folders of tools that rules allow to show."""
-    rules = [rule for rule in rules_in_force(config, workspace) if rule.tool == SHOWN_TOOLS and rule.pattern != "*"]
-    refused = {rule.pattern for rule in rules if rule.effect is not Effect.ALLOW}
-    allowed = [Path(rule.pattern) for rule in rules if rule.effect is Effect.ALLOW and rule.pattern not in refused]
-    return [folder for folder in allowed if can_show(folder, workspace)]
-
-
-def _folders(paths: Iterable[str]) -> list[Path]:
-    return [Path(path).expanduser() for path in paths]
+def _toolchains(config: Config, workspace: Path, rules: Sequence[Rule]) -> list[Path]:
+    """Return the folders of tools that the settings name, and those that rules allow to show."""
+    about_tools = [rule for rule in rules if rule.tool == SHOWN_TOOLS and rule.pattern != "*"]
+    refused = {rule.pattern for rule in about_tools if rule.effect is not Effect.ALLOW}
+    allowed = [Path(rule.pattern) for rule in about_tools if rule.effect is Effect.ALLOW and rule.pattern not in refused]
+    named = [Path(path).expanduser() for path in config.toolchains]
+    return [*named, *(folder for folder in allowed if can_show(folder, workspace))]
 
 
 def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:
