@@ -26,16 +26,6 @@ _GROUPS = {
 }
 
 
-def setting_label(name: str) -> str:
-    """Return a setting's name in words."""
-    return SETTINGS[name].metadata["label"] or name.replace("_", " ").capitalize()
-
-
-def setting_group(name: str) -> str:
-    """Return the group that a setting is listed in."""
-    return next((group for group, names in _GROUPS.items() if name in names.split()), "General")
-
-
 class UserSettings:
     """Implements `core.sessions.SettingsControls`.
 
@@ -54,7 +44,9 @@ class UserSettings:
         return [_row(name, self._loaded) for name in SETTINGS]
 
     def change(self, name: str, text: str | None) -> SettingRow:
-        value = None if text is None else convert(name, _typed(name, text), "the settings")
+        is_list = isinstance(SETTINGS[name].default, tuple)
+        parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+        value = None if text is None else convert(name, parts if is_list else text.strip(), "the settings")
         if name == "theme" and value and value not in (known := theme_files()):
             raise ConfigError(f"theme cannot be {value!r} (the settings)", f"It is one of {', '.join(sorted(known))}.")
         return self._write(name, value)
@@ -74,9 +66,13 @@ class UserSettings:
         try:
             loaded = self._reload()
         except ConfigError:
-            _put_back(file, before)
+            if before is None:
+                file.unlink(missing_ok=True)
+            else:
+                file.write_bytes(before)
             raise
-        if _without_looks(loaded.config) != _without_looks(self._loaded.config):
+        own = self._loaded.config
+        if replace(loaded.config, theme=own.theme, notify=own.notify) != own:
             self._use(loaded.config)
         self._loaded = loaded
         return _row(name, loaded)
@@ -104,27 +100,13 @@ def write_setting(file: Path, name: str, value: Any) -> None:
         raise ConfigError(f"{file} cannot be changed: {error}", "Fix it, or edit the file yourself.") from error
 
 
-def _put_back(file: Path, before: bytes | None) -> None:
-    if before is None:
-        file.unlink(missing_ok=True)
-    else:
-        file.write_bytes(before)
-
-
 def _row(name: str, loaded: Loaded) -> SettingRow:
     metadata, value = SETTINGS[name].metadata, getattr(loaded.config, name)
-    is_list = isinstance(value, tuple)
-    text = "" if metadata["is_secret"] else ", ".join(value) if is_list else str(value)
+    is_list, is_secret = isinstance(value, tuple), metadata["is_secret"]
+    text = "" if is_secret else ", ".join(value) if is_list else str(value)
     choices = tuple(theme_files()) if name == "theme" else metadata["choices"]
-    found = SettingRow(name, shown(name, value), loaded.sources[name], metadata["doc"], text, choices, metadata["env"], is_list)
-    return replace(found, label=setting_label(name), group=setting_group(name), is_secret=metadata["is_secret"])
-
-
-def _typed(name: str, text: str) -> Any:
-    if isinstance(SETTINGS[name].default, tuple):
-        return [part.strip() for part in text.split(",") if part.strip()]
-    return text.strip()
-
-
-def _without_looks(config: Config) -> Config:
-    return replace(config, theme="", notify="")
+    label = metadata["label"] or name.replace("_", " ").capitalize()
+    group = next((group for group, names in _GROUPS.items() if name in names.split()), "General")
+    source = loaded.sources[name]
+    found = SettingRow(name, shown(name, value), source, metadata["doc"], text, choices, metadata["env"], is_list)
+    return replace(found, label=label, group=group, is_secret=is_secret)
