@@ -154,7 +154,7 @@ async def what_is_found_is_opened_by_enter(driver: Driver) -> None:
     await driver.until_shown("Nothing was found.")
 
 
-@cases
+@cases.full()
 async def what_is_found_late_does_not_open_over_another_page(driver: Driver) -> None:
     memory = memory_of(driver)
     memory.hits = [SearchHit(SearchSource.CODE, "parser/lexer.py:10-42", "def read_token(text)", title="read_token")]

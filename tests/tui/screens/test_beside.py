@@ -70,7 +70,7 @@ async def a_call_of_the_conversation_or_the_log_opens_its_output_and_an_edit_its
     assert "pytest -q" in driver.text("#output-title")
 
 
-@cases.at(WIDE)
+@cases.full(WIDE)
 async def the_output_of_a_call_that_runs_grows(driver: Driver) -> None:
     await at_work(driver)
     driver.host.session.start_call("c9", "shell", "make")
