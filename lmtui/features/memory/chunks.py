@@ -1,7 +1,8 @@
 """Cuts files into the chunks that a search returns, and names into the words by which they are found.  No I/O.
 
-Code is cut at its blank lines, Python too: `ast.parse` keeps every other thread waiting while it works, may crash the
-interpreter on a hostile file (its documentation says so), and knows nothing of a file that does not parse.
+Code is cut at its blank lines, Python too: `ast.parse` keeps every other thread waiting while it
+works, may crash the interpreter on a hostile file (its documentation says so), and knows nothing of
+a file that does not parse.
 """
 
 from __future__ import annotations
@@ -33,19 +34,15 @@ _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese and Korean are written without spaces
 _SEAM = re.compile(f"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[{_UNSPACED}])(?=[{_UNSPACED}])")
 _WORD = re.compile(r"[^\W_]+")
-STOP_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        a about after again all also am an and another any are as at be because been before being but by can could did do
-        does doing done for from get gets got had has have having he her here him his how i if in into is isn it its just
-        know let like me my no not of off on once only or other our out over please said same say see shall she should so
-        some such than that the their them then there these they this those though to too under until up us use used uses
-        using very want wants was we well were what when where which while who whose why will with within without would
-        you your
-        """,
-    )
-)
+_SMALL = """\
+a about after again all also am an and another any are as at be because been before being but by can
+could did do does doing done for from get gets got had has have having he her here him his how i if
+in into is isn it its just know let like me my no not of off on once only or other our out over
+please said same say see shall she should so some such than that the their them then there these
+they this those though to too under until up us use used uses using very want wants was we well were
+what when where which while who whose why will with within without would you your
+"""
+STOP_WORDS = frozenset(_SMALL.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,8 @@ def words_of(text: str) -> list[str]:
 def cut(path: str, text: str) -> list[Chunk]:
     """Return the chunks of a file in its order.
 
-    Each line that is not blank is in just one of them, and a line that is longer than a chunk in several.
+    Each line that is not blank is in just one of them, and a line that is longer than a chunk in
+    several.
     """
     lines = lines_of(text)
     is_markdown = path.lower().endswith(_MARKDOWN)

@@ -1,7 +1,7 @@
 """The Markdown files of notes: `.lmagent/memory.md` of a folder and `memory.md` among the user's settings.
 
-What is not a note in them (headings, comments, code) stays as it is.  A change is made under a lock, so that two sessions
-that add at once lose nothing.  All functions block.
+What is not a note in them (headings, comments, code) stays as it is.  A change is made under a
+lock, so that two sessions that add at once lose nothing.  All functions block.
 """
 
 from __future__ import annotations
@@ -93,16 +93,12 @@ def edited(text: str, scope: MemoryScope, is_meant: Callable[[Note], bool], new:
     return "".join(kept)
 
 
-def today() -> str:
-    """Return the date of the user's day, as notes have it."""
-    return f"{datetime.now(UTC).astimezone():%Y-%m-%d}"
-
-
 class MemoryFiles:
     """The notes of a workspace and its user.
 
-    The file of a workspace counts as what its folder brings: until the user trusts it whole, it is not used and not changed.
-    What lmtui writes into one that is trusted, or new, is trusted with it.
+    The file of a workspace counts as what its folder brings: until the user trusts it whole, it is
+    not used and not changed. What lmtui writes into one that is trusted, or new, is trusted with
+    it.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -127,12 +123,13 @@ class MemoryFiles:
         return [each for each in found if each]
 
     def add(self, note: Note) -> bool:
-        """Keep a note; False where it is kept already, in either file.
+        """Keep a note, with today's date where it has none; False where it is kept already, in either file.
 
         Raises:
             UsageError: see `WorkspaceMemory.add`.
         """
-        note = replace(note, text=check_note(note.text))
+        date = note.date or f"{datetime.now(UTC).astimezone():%Y-%m-%d}"
+        note = replace(note, text=check_note(note.text), date=date)
         if any(each.key == note.key for each in self.notes()):
             return False
         self._change(note.scope, lambda text: with_note(text, note))

@@ -1,7 +1,7 @@
 """The inbox of a workspace's memory: what was proposed, what the user decided, and how far sessions were read.
 
-It is a file of JSON lines at user level that only grows; what two processes write does not mix, and a torn line is passed
-over.  All methods block (disk).
+It is a file of JSON lines at user level that only grows; what two processes write does not mix, and
+a torn line is passed over.  All methods block (disk).
 """
 
 from __future__ import annotations
@@ -135,12 +135,10 @@ class ProposalState:
 
     def is_known(self, proposal: MemoryProposal, notes: Iterable[str]) -> bool:
         """Tell whether something was proposed before, or is a note already."""
-        is_note = proposal.kind in (ProposalKind.FACT, ProposalKind.MISTAKE)
-        return (
-            any(_repeats(proposal, old, is_refused=True) for old in self.discarded.values())
-            or any(_repeats(proposal, old, is_refused=False) for old in (*self.waiting.values(), *self.kept.values()))
-            or (is_note and any(says_same(proposal.text, note, either_way=False) for note in notes))
-        )
+        if proposal.is_note and any(says_same(proposal.text, note, either_way=False) for note in notes):
+            return True
+        groups = ((self.discarded, True), (self.waiting, False), (self.kept, False))
+        return any(_repeats(proposal, old, is_refused=is_refused) for group, is_refused in groups for old in group.values())
 
 
 _PROPOSAL: TypeAdapter[MemoryProposal] = TypeAdapter(MemoryProposal)

@@ -17,7 +17,6 @@ from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note
 from lmtui.features.memory.values import (
     KIND_NAMES,
     NO_PROPOSALS,
-    NOTE_KINDS,
     ORIGIN_NAMES,
     Evidence,
     MemoryProposal,
@@ -170,7 +169,7 @@ class MemoryList(ListDialog[Item | str, None]):
     async def _do_proposal(self, what: str, item: MemoryProposal) -> None:
         match what:
             case "keep":
-                if item.kind not in NOTE_KINDS and item.id not in self._seen:
+                if not item.is_note and item.id not in self._seen:
                     self.act()  # the whole text is read before it is kept
                     return
                 self._say(f"Kept: {await self._keep(item)}")
@@ -201,7 +200,7 @@ class MemoryList(ListDialog[Item | str, None]):
 
     async def _all(self, *, is_kept: bool) -> None:
         listed = [each for each in self.table.rows if isinstance(each, MemoryProposal)]
-        listed = [each for each in listed if not is_kept or each.kind in NOTE_KINDS]  # others are read first
+        listed = [each for each in listed if not is_kept or each.is_note]  # others are read first
         title = f"{'Keep' if is_kept else 'Discard'} {pluralize(len(listed), 'proposal')}?"
         if listed and await self._is_sure(title, _summary(listed)):
             for each in listed:
@@ -218,7 +217,7 @@ class MemoryList(ListDialog[Item | str, None]):
 
 
 def _title(item: Item) -> str:
-    is_named = isinstance(item, MemoryProposal) and item.kind not in NOTE_KINDS
+    is_named = isinstance(item, MemoryProposal) and not item.is_note
     claim = sanitize_line(item.text) if isinstance(item, Note) else item.claim
     return f"{KIND_NAMES[item.kind]}: {claim}" if is_named else claim
 
@@ -234,7 +233,7 @@ def details(item: Item, width: int) -> list[Line]:
     found += [(), *(line for each in item.evidence for line in _quote(each, width)), ()]
     near = [line for each in item.similar for line in indent(wrap(((sanitize_line(each), ""),), width - 2), (("· ", "muted"),))]
     found += [(("Similar, already kept", "strong"),), *near, ()] if near else []
-    shown = item.text if item.kind not in NOTE_KINDS else ""
+    shown = "" if item.is_note else item.text
     return [*found, (("After you keep it", "strong"),), *whole_text(shown, width)] if shown else found
 
 

@@ -1,7 +1,8 @@
 """The search index of a workspace: one SQLite file at user level, which may be deleted at any time.
 
-Full text (FTS5: porter, bm25), and a vector for each text where a model makes some.  Both lists are merged by their
-ranks.  A file that is broken, foreign or of another version is replaced by an empty one.
+Full text (FTS5: porter, bm25), and a vector for each text where a model makes some.  Both lists are
+merged by their ranks.  A file that is broken, foreign or of another version is replaced by an empty
+one.
 """
 
 from __future__ import annotations
@@ -145,8 +146,8 @@ WHERE id IN (SELECT value FROM json_each(?))"
     ) -> dict[int, float]:
         """Return the chunks whose vectors are nearest to the query's with their cosines.
 
-        All signs are compared in memory (a vector of 768 numbers takes some 250 bytes there, 100,000 of them about 20 ms), and
-        the vectors that differ in the fewest as a whole.
+        All signs are compared in memory (a vector of 768 numbers takes some 250 bytes there,
+        100,000 of them about 20 ms), and the vectors that differ in the fewest as a whole.
         """
         sql = "SELECT id, signs FROM vector WHERE id > ? ORDER BY id"
         for number, signs in database.execute(sql, (next(reversed(self._signs), 0),)):

@@ -21,22 +21,12 @@ from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSearch
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
-from lmtui.features.memory.memory_files import MemoryFiles, today
-from lmtui.features.memory.notes import (
-    MAX_NOTE_CHARS,
-    SCOPE_NAMES,
-    MemoryScope,
-    Note,
-    NoteKind,
-    check_note,
-    has_words,
-    note_source,
-)
+from lmtui.features.memory.memory_files import MemoryFiles
+from lmtui.features.memory.notes import SCOPE_NAMES, MemoryScope, Note, NoteKind, check_note, has_words, note_source
 from lmtui.features.memory.proposal_log import ProposalLog, similar
 from lmtui.features.memory.reflection import Reflection
 from lmtui.features.memory.tools import TOLD
 from lmtui.features.memory.values import (
-    NOTE_KINDS,
     MemoryProposal,
     ProposalKind,
     ProposalsChanged,
@@ -78,7 +68,7 @@ class MemoryService(WorkspaceFeature):
         self.waiting = 0
         self._extensions = extensions
         self._log = ProposalLog(kept_dir("memory", host.workspace))
-        self._reflection = Reflection(host, self._log, self.notes, self._tell)
+        self._reflection = Reflection(host, self._log, self.files, self._tell)
         self._is_on = host.config.memory != "off"
         self._search = open_search(host, self.files.notes, self._embed)
         if self._is_on:
@@ -132,8 +122,8 @@ class MemoryService(WorkspaceFeature):
     async def recall(self, words: str, given: Collection[str], has_index: bool, window_tokens: int) -> NotesAttached | None:
         """Return the notes that join a message with these words; those that the conversation has (`given`) are left out.
 
-        Without an index in the conversation all notes join it, as far as its budget goes: a share of the window, at most the
-        setting.
+        Without an index in the conversation all notes join it, as far as its budget goes: a share
+        of the window, at most the setting.
         """
         notes = [each for each in await self._in_time(self.notes()) if each.text not in given]
         budget = min(_MOST_INDEX_TOKENS, window_tokens // _WINDOW_SHARE)
@@ -178,7 +168,7 @@ class MemoryService(WorkspaceFeature):
         return await self._search.search(query, limit, sources)
 
     async def add(self, note: Note) -> bool:
-        return await asyncio.to_thread(self.files.add, note if note.date else replace(note, date=today()))
+        return await asyncio.to_thread(self.files.add, note)
 
     async def sessions_like(self, words: str, most: int) -> Mapping[str, str]:
         with contextlib.suppress(UsageError):  # no words yet, or no index
@@ -215,7 +205,7 @@ class MemoryService(WorkspaceFeature):
 
     def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
         proposal = replace(proposal, similar=similar(proposal.claim, notes))
-        if proposal.kind in NOTE_KINDS:
+        if proposal.is_note:
             return replace(proposal, file=sanitize_path(str(self.files.file(proposal.scope).path)))
         if proposal.kind is ProposalKind.INSTRUCTIONS:
             with contextlib.suppress(UsageError):  # keeping it says why
@@ -303,7 +293,7 @@ class MemoryService(WorkspaceFeature):
 
 def _line(note: Note) -> str:
     """Return a note as the model gets it."""
-    text = _TAG.sub("&lt;", note.text[:MAX_NOTE_CHARS])
+    text = _TAG.sub("&lt;", note.text)
     return f"- {text}{' (all folders)' if note.scope is MemoryScope.USER else ''}\n"
 
 

@@ -15,7 +15,7 @@ from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
-from lmtui.features.memory.memory_files import MemoryFiles, today
+from lmtui.features.memory.memory_files import MemoryFiles
 from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, has_words, note_lines
 from lmtui.features.memory.values import NO_PROPOSALS, MemoryProposal, ProposalKind, WorkspaceMemory, proposal_lines
 from lmtui.features.memory.workspace_search import open_search
@@ -56,7 +56,7 @@ async def memory(call: CommandCall) -> int:
         case "search":
             return await _search(call, files, words)
         case "add":
-            note = Note(words, scope or MemoryScope.PROJECT, "you", today())
+            note = Note(words, scope or MemoryScope.PROJECT, "you")
             say("remembered" if await asyncio.to_thread(files.add, note) else "already remembered")
         case "forget":
             gone = await asyncio.to_thread(files.forget, has_words(words), scope)
@@ -104,6 +104,7 @@ async def review(memory: WorkspaceMemory, *, is_json: bool = False, ask: Callabl
 async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callable[[str], str]) -> bool:
     """Ask what becomes of a proposal; False where the user wants to stop."""
     scope, text = proposal.scope, ""
+    shown = proposal.text if proposal.kind is ProposalKind.INSTRUCTIONS else ""  # kept only if it is the same still
     while True:
         question = f"Keep for {SCOPE_NAMES[scope]}?  y keep  e edit  s change scope  n discard  Enter later  q quit: "
         try:
@@ -115,7 +116,7 @@ async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callab
         match answer:
             case "y" | "e" if answer == "y" or text:
                 try:
-                    print(f"kept: {sanitize_line(await memory.keep(proposal.id, text or _shown(proposal), scope))}")
+                    print(f"kept: {sanitize_line(await memory.keep(proposal.id, text or shown, scope))}")
                 except UsageError as error:
                     say(error.full_text(), file=sys.stderr)
                 return True
@@ -129,11 +130,6 @@ async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callab
                 return answer == ""
             case _:
                 pass
-
-
-def _shown(proposal: MemoryProposal) -> str:
-    """Return what was shown of a file, which is kept only if it is the same still."""
-    return proposal.text if proposal.kind is ProposalKind.INSTRUCTIONS else ""
 
 
 async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:

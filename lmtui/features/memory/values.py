@@ -39,6 +39,7 @@ class SearchHit:
     title: str = ""
 
 
+# Whose words they are, those first that are trusted most.
 ORIGIN_NAMES = {
     "you": "you", "model": "the agent's answer", "tool": "tool output", "mcp": "an MCP server", "web": "a web page",
 }  # fmt: skip
@@ -54,14 +55,12 @@ class ProposalKind(StrEnum):
     INSTRUCTIONS = "instructions"
 
 
-NOTE_KINDS = (ProposalKind.FACT, ProposalKind.MISTAKE)
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What was said or done in a session that a proposal is made from; `turn` counts from 1.
 
-    `origin` is `you`, `model`, `tool`, `web` or `mcp`: only what the user said can become an instruction.
+    `origin` is `you`, `model`, `tool`, `web` or `mcp`: only what the user said can become an
+    instruction.
     """
 
     text: str
@@ -73,8 +72,9 @@ class Evidence:
 class MemoryProposal:
     """Something that a finished session taught, which the user has not decided about.
 
-    `text` is the line of a note, a whole SKILL.md, or a unified diff of AGENTS.md, by `kind`; `name` is that of the skill, or
-    the line that is added.  `similar` are notes that are kept already and say much the same; `file` is where it would go.
+    `text` is the line of a note, a whole SKILL.md, or a unified diff of AGENTS.md, by `kind`;
+    `name` is that of the skill, or the line that is added.  `similar` are notes that are kept
+    already and say much the same; `file` is where it would go.
     """
 
     id: str
@@ -94,11 +94,16 @@ class MemoryProposal:
         return frozenset(each.origin for each in self.evidence)
 
     @property
+    def is_note(self) -> bool:
+        """Tell whether it becomes a note."""
+        return self.kind in (ProposalKind.FACT, ProposalKind.MISTAKE)
+
+    @property
     def claim(self) -> str:
         """Return in a line what it says."""
         about = _DESCRIPTION.search(self.text) if self.kind is ProposalKind.SKILL else None
         named = ": ".join((self.name, about[1].strip('"'))) if about is not None else self.name
-        return sanitize_line(self.text if self.kind in NOTE_KINDS else named)
+        return sanitize_line(self.text if self.is_note else named)
 
     @property
     def source_text(self) -> str:
@@ -194,7 +199,7 @@ def proposal_lines(proposal: MemoryProposal) -> list[str]:
     about = " · ".join(
         filter(None, (KIND_NAMES[proposal.kind], SCOPE_NAMES[proposal.scope], proposal.source_text, proposal.date))
     )
-    text = [sanitize(line) for line in proposal.text.splitlines()] if proposal.kind not in NOTE_KINDS else []
+    text = [sanitize(line) for line in proposal.text.splitlines()] if not proposal.is_note else []
     quotes = [f'  turn {each.turn}, {ORIGIN_NAMES.get(each.origin, each.origin)}: "{each.text}"' for each in proposal.evidence]
     near = [f"  kept already: {each}" for each in proposal.similar]
     return [proposal.claim, f"  {about}", *(f"  | {line}" for line in text), *map(sanitize_line, (*quotes, *near))]

@@ -1,7 +1,8 @@
 """Searches the notes, earlier sessions, documents and code of a workspace, and keeps their index up to date.
 
-All reading and indexing is done in one thread, which takes at most a fiftieth of a core while nobody searches.  It
-is not "nice": at a lower priority it might be stopped while it holds Python's lock, and every other thread would wait for it.
+All reading and indexing is done in one thread, which takes at most a fiftieth of a core while
+nobody searches.  It is not "nice": at a lower priority it might be stopped while it holds Python's
+lock, and every other thread would wait for it.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ class WorkspaceSearch:
     ) -> Sequence[SearchHit]:
         """Return the best hits, best first, from these sources (none: all).
 
-        Changes since the last search are indexed first, for at most `within_s`; the rest is done in the background.
+        Changes since the last search are indexed first, for at most `within_s`; the rest is done in
+        the background.
 
         Raises:
             UsageError: the query has no words, or the index cannot be used.
@@ -305,8 +307,8 @@ class WorkspaceSearch:
 def open_search(workspace: Workspace, notes: Callable[[], Sequence[Note]], embed: Embed | None = None) -> WorkspaceSearch:
     """Return the search of a workspace, which the caller closes.
 
-    With `embed` the model of the role `embedder` makes vectors, where the settings name one.  Files that a rule forbids to read
-    are not indexed.
+    With `embed` the model of the role `embedder` makes vectors, where the settings name one.  Files
+    that a rule forbids to read are not indexed.
     """
 
     async def paths() -> tuple[Sequence[str], bool]:
