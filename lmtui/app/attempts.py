@@ -91,9 +91,10 @@ def plans_of(config: Config, count: int, earlier: int = 0) -> list[AttemptPlan]:
 
 @dataclass(slots=True)
 class _Work:
-    """What one attempt works with."""
+    """What one attempt works with, and its row in the list."""
 
     plan: AttemptPlan
+    row: Attempt
     overlay: WorkspaceOverlay[WorkspaceSandbox] | None = None
     session: EngineSession | None = None
     is_stopped: bool = False
@@ -112,7 +113,6 @@ class Attempts:
         self._host, self._budget = host, budget
         self.task = self._title = ""
         self._start: Start = lambda _: None
-        self._rows: dict[int, Attempt] = {}
         self._works: dict[int, _Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[Callable[[], None]] = []
@@ -120,13 +120,17 @@ class Attempts:
         self._runner: SessionAgentRunner | None = None
 
     @property
+    def _rows(self) -> list[Attempt]:
+        return [each.row for each in self._works.values()]
+
+    @property
     def is_running(self) -> bool:
-        return any(not each.is_over for each in self._rows.values())
+        return any(not each.is_over for each in self._rows)
 
     @property
     def ended(self) -> list[Attempt]:
         """Return those that are over, by number."""
-        return [each for each in self._rows.values() if each.end is not None]
+        return [each for each in self._rows if each.end is not None]
 
     @property
     def best(self) -> Attempt:
@@ -144,7 +148,7 @@ class Attempts:
         return session
 
     def listed(self) -> Sequence[Attempt]:
-        return list(self._rows.values()) if self.is_running else ranked(list(self._rows.values()))
+        return self._rows if self.is_running else ranked(self._rows)
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)
@@ -232,22 +236,20 @@ class Attempts:
         ]
 
     def _prepare(self, task: str, plans: list[AttemptPlan], start: Start) -> list[AttemptPlan]:
-        self.task, self._start = task, start
-        self._rows, self._works = {}, {}
+        self.task, self._start, self._works = task, start, {}
         for plan in plans:
             self._add(plan)
         self._changed()
         return plans
 
     def _add(self, plan: AttemptPlan) -> None:
-        self._works[plan.number] = _Work(plan)
-        self._rows[plan.number] = Attempt(plan.number, plan.model, plan.config.temperature)
+        self._works[plan.number] = _Work(plan, Attempt(plan.number, plan.model, plan.config.temperature))
 
     async def _run(self, plans: Sequence[AttemptPlan], tell: Tell = lambda _: None) -> None:
         """Run attempts to their end: at once on different servers, model after model on the same one."""
         urls = dict.fromkeys(each.url for each in plans)
         await together(self._run_on(url, [each for each in plans if each.url == url], tell) for url in urls)
-        await asyncio.to_thread(add_results, self._results([each.number for each in plans]))
+        await asyncio.to_thread(add_results, self._results([self._works[each.number].row for each in plans]))
 
     async def _run_on(self, url: str, plans: Sequence[AttemptPlan], tell: Tell) -> None:
         for model in dict.fromkeys(each.model for each in plans):
@@ -258,9 +260,9 @@ class Attempts:
     async def _run_one(self, free: asyncio.Semaphore, plan: AttemptPlan, tell: Tell) -> None:
         async with free:
             work = self._works[plan.number]
-            is_needed = plan.runs_always or not any(each.is_green for each in self._rows.values())
+            is_needed = plan.runs_always or not any(each.is_green for each in self._rows)
             if work.is_stopped or not is_needed:
-                self._change(plan.number, state=AttemptState.STOPPED)
+                self._change(work, state=AttemptState.STOPPED)
                 return
             overlay = work.overlay = (await self._host.sandbox()).overlay(stays=True)
             variant = SessionVariant(overlay.sandbox, plan.config, plan.model, plan.url)
@@ -269,9 +271,9 @@ class Attempts:
                 session.budget.give(self._budget.tighter(session.budget.in_force()[0]))
             if self._runner is not None:
                 session.run_agents_in(partial(self._runner, session.id))
-            unfollow = session.subscribe(lambda envelope: self._take(plan.number, envelope.event))
+            unfollow = session.subscribe(lambda envelope: self._take(work, envelope.event))
             model = next((e.event.model for e in session.history() if isinstance(e.event, events.ModelChanged)), plan.model)
-            self._change(plan.number, session=session.id, model=model, state=AttemptState.RUNNING, started=datetime.now(UTC))
+            self._change(work, session=session.id, model=model, state=AttemptState.RUNNING, started=datetime.now(UTC))
             try:
                 name = sanitize_line(self._title or self.task)
                 session.rename(f"attempt {plan.number} of {len(self._works)}: {name}" if len(self._works) > 1 else name)
@@ -281,47 +283,43 @@ class Attempts:
             finally:
                 unfollow()
                 await session.close()
-            await self._end(work, overlay)
-            tell(self._rows[plan.number])
+            await self._end(work, overlay, session)
+            tell(work.row)
 
-    def _take(self, number: int, event: events.Event) -> None:
+    def _take(self, work: _Work, event: events.Event) -> None:
         """Update a running attempt from an event."""
-        row, work = self._rows[number], self._works[number]
+        row = work.row
         match event:
             case events.ModelChanged(role="", agent=events.ROOT):
-                self._change(number, model=event.model or event.default_model or row.model)
+                self._change(work, model=event.model or event.default_model or row.model)
             case events.UsageUpdated(usage=usage):
-                self._change(number, tokens=row.tokens + usage.fresh_tokens)
+                self._change(work, tokens=row.tokens + usage.fresh_tokens)
             case CheckRan():
                 work.ran[event.command] = event
-                self._change(
-                    number, checks={**row.checks, event.rung: event.outcome}, failing=_failing(list(work.ran.values()))
-                )
+                checks = {**row.checks, event.rung: event.outcome}
+                self._change(work, checks=checks, failing=_failing(list(work.ran.values())))
             case events.TurnEnded():
-                self._change(number, end=event, elapsed_s=event.elapsed_s)
+                self._change(work, end=event, elapsed_s=event.elapsed_s)
             case _:
                 pass
 
-    async def _end(self, work: _Work, overlay: WorkspaceOverlay[WorkspaceSandbox]) -> None:
+    async def _end(self, work: _Work, overlay: WorkspaceOverlay[WorkspaceSandbox], session: EngineSession) -> None:
         """Read the effect of an attempt, and save it as a patch; note that its budget ended it."""
-        number, effect, problem, digest, patch = work.plan.number, None, "", "", ""
-        if self._rows[number].end is None and not work.is_stopped:
+        row, effect, problem, digest, patch = work.row, None, "", "", ""
+        if row.end is None and not work.is_stopped:
             raise SandboxError("an attempt ended before its turn")
         try:
             effect = await overlay.effect()
             if effect.changes:
-                file = await overlay.save_patch(effect, self._rows[number].session)
+                file = await overlay.save_patch(effect, row.session)
                 digest, patch = _digest(await asyncio.to_thread(file.read_bytes)), str(file)
         except SandboxError as error:
             problem = error.full_text()
-        end, (budget, spent) = (
-            self._rows[number].end,
-            work.session.budget.in_force() if work.session else (NO_BUDGET, NO_BUDGET),
-        )
+        end, (budget, spent) = row.end, session.budget.in_force()
         if end is not None and end.reason is events.TurnReason.LIMIT and budget.used(spent) >= 1:
             problem = problem or f"budget exhausted: {budget}"
         state = AttemptState.STOPPED if work.is_stopped else AttemptState.OVER
-        self._change(number, state=state, effect=effect, problem=problem, digest=digest, patch=patch)
+        self._change(work, state=state, effect=effect, problem=problem, digest=digest, patch=patch)
 
     async def _in_background(self, plans: Sequence[AttemptPlan]) -> None:
         """Run attempts, and notify the session that began them when they are done."""
@@ -330,50 +328,46 @@ class Attempts:
             await self._run(plans)
         except LmtuiError as error:
             level, text = events.Level.ERROR, f"The attempts failed: {error.full_text()}"
-        for number, row in self._rows.items():
-            if not row.is_over and (level is events.Level.ERROR or number in {each.number for each in plans}):
-                self._change(number, state=AttemptState.STOPPED)
-        if not self.is_running:
-            ended = self.ended
-            text = text or f"All attempts are done: {self._summary()}" if ended else text or "No attempt was run."
-            self._notify(level, f"{text} /attempts shows them.")
-
-    def _summary(self) -> str:
-        best = self.best
-        return f"attempt {best.number} of {len(self._rows)} is best, {reason(self.ended, best)}."
-
-    def _notify(self, level: events.Level, text: str) -> None:
+        for work in self._works.values():
+            if not work.row.is_over and (level is events.Level.ERROR or work.plan in plans):
+                self._change(work, state=AttemptState.STOPPED)
+        if self.is_running:
+            return
+        if not text and self.ended:
+            best = self.best
+            text = f"All attempts are done: attempt {best.number} of {len(self._works)} is best, {self.why(best)}."
+        notice = events.Notice(level=level, text=f"{text or 'No attempt was run.'} /attempts shows them.")
         for session in self._host.sessions:
             if session.id == self._session_id and not session.is_closed:
-                session.emit(events.Notice(level=level, text=text))
+                session.emit(notice)
 
     async def again(self, number: int) -> None:
-        next_number = max(self._rows, default=0) + 1
+        next_number = max(self._works, default=0) + 1
         if next_number > MOST_ATTEMPTS:
             raise UsageError(f"there are {MOST_ATTEMPTS} attempts already")
         config = replace(config_of(self._host.config, next_number), mode="auto")
-        plan = replace(self._works[self._known(number)].plan, number=next_number, config=config, runs_always=True)
+        plan = replace(self._known(number).plan, number=next_number, config=config, runs_always=True)
         self._add(plan)
         self._changed()
         self._spawn(self._in_background([plan]))
 
     async def stop(self, number: int) -> None:
-        work = self._works[self._known(number)]
-        if self._rows[number].is_over:
+        work = self._known(number)
+        if work.row.is_over:
             return
         work.is_stopped = True
         if work.session is not None:
             work.session.interrupt()
         else:
-            self._change(number, state=AttemptState.STOPPED)
+            self._change(work, state=AttemptState.STOPPED)
 
     async def use(self, number: int, session_id: str) -> Sequence[str]:
         """Keep the changes of an attempt as a step that can be undone of the session that began them."""
         return await self.review(number, session_id).keep(None)
 
     def review(self, number: int, session_id: str) -> EffectReview:
-        attempt = self._rows[self._known(number)]
-        own = {each.session for each in self._rows.values()}
+        attempt = self._known(number).row
+        own = {each.session for each in self._rows}
         sessions = {each.id: each for each in self._host.sessions if each.id not in own}
         session = sessions.get(self._session_id) or sessions.get(session_id)
         if session is None:
@@ -392,13 +386,13 @@ class Attempts:
 
     async def drop(self, number: int) -> None:
         """Delete the changes of an attempt and its patch."""
-        attempt, work = self._rows.pop(number, None), self._works.pop(number, None)
-        if attempt is None or work is None:
+        work = self._works.pop(number, None)
+        if work is None:
             return
         if work.overlay is not None:
             await work.overlay.close()
-        if attempt.patch:
-            await asyncio.to_thread(Path(attempt.patch).unlink, missing_ok=True)
+        if work.row.patch:
+            await asyncio.to_thread(Path(work.row.patch).unlink, missing_ok=True)
         self._changed()
 
     async def keep(self, attempt: Attempt, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
@@ -409,18 +403,17 @@ class Attempts:
         Raises:
             SandboxError: files have changed since, or a rule denies a change; nothing was kept.
         """
-        row = self._rows.get(attempt.number)
-        if row is None or row.session != attempt.session:
+        work = self._works.get(attempt.number)
+        if work is None or work.row.session != attempt.session:
             raise SandboxError(f"attempt {attempt.number} was dropped")
-        overlay = self._works[attempt.number].overlay
         assert attempt.effect is not None
-        assert overlay is not None
-        kept = await overlay.keep(attempt.effect, units, (*self._host.rules(), *rules))
-        self._change(attempt.number, state=AttemptState.USED)
+        assert work.overlay is not None
+        kept = await work.overlay.keep(attempt.effect, units, (*self._host.rules(), *rules))
+        self._change(work, state=AttemptState.USED)
         return replace(kept, notes=(*kept.notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)))
 
     async def discard(self) -> None:
-        patches = [each.patch for each in self._rows.values() if each.patch]
+        patches = [each.patch for each in self._rows if each.patch]
         await self.close()
         for patch in patches:
             await asyncio.to_thread(Path(patch).unlink, missing_ok=True)
@@ -431,20 +424,20 @@ class Attempts:
         for each in tasks:
             each.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        works, self._works, self._rows, self.task = list(self._works.values()), {}, {}, ""
-        for work in works:
+        works, self._works, self.task = self._works, {}, ""
+        for work in works.values():
             if work.overlay is not None:
                 await work.overlay.close()
         self._changed()
 
-    def _known(self, number: int) -> int:
+    def _known(self, number: int) -> _Work:
         if number not in self._works:
             raise UsageError(f"no attempt {number}", "/attempts lists them.")
-        return number
+        return self._works[number]
 
-    def _results(self, numbers: Sequence[int]) -> list[AttemptResult]:
+    def _results(self, rows: Sequence[Attempt]) -> list[AttemptResult]:
         """Return the results of attempts for the user's table; a stopped one says nothing about its model."""
-        ended = [self._rows[number] for number in numbers if self._rows[number].state is AttemptState.OVER]
+        ended = [each for each in rows if each.state is AttemptState.OVER]
         if not ended:
             return []
         best, now = ranked(ended)[0], datetime.now(UTC).isoformat(timespec="seconds")
@@ -472,8 +465,8 @@ class Attempts:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _change(self, number: int, **changes: Any) -> None:  # Any: fields of an attempt
-        self._rows[number] = replace(self._rows[number], **changes)
+    def _change(self, work: _Work, **changes: Any) -> None:  # Any: fields of an attempt
+        work.row = replace(work.row, **changes)
         self._changed()
 
     def _changed(self) -> None:
