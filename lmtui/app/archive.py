@@ -10,7 +10,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -29,7 +29,7 @@ from lmtui.engine.turn_outcome import ends_for_open_work
 from lmtui.paths import state_dir
 from lmtui.plain_files import open_own
 from lmtui.store.projects import ProjectStore
-from lmtui.store.session_logs import SessionFile, SessionStore, decode, encode, load, new_session_id
+from lmtui.store.session_logs import SessionStore, decode, encode, load, new_session_id
 from lmtui.store.summaries import Summaries
 
 _MAX_RESULT_LINES = 12
@@ -109,7 +109,8 @@ def _blocks(history: Sequence[Envelope], zone: tzinfo | None) -> Iterator[tuple[
                 session = sanitize_line(envelope.session)
                 yield "begin", "", f"{session}  {sanitize_line(workspace)}  {time}"
             case events.MessageAdded(role=role, text=text) if text.strip():
-                yield _name(role), f"{_name(role)}  {time}", sanitize(text)
+                name = "you" if role is Role.USER else "lmtui"
+                yield name, f"{name}  {time}", sanitize(text)
             case events.ToolCallStarted(tool=tool, title=title):
                 yield "call", sanitize_line(tool), sanitize_path(title)
             case events.ToolCallFinished() as event:
@@ -138,10 +139,6 @@ _CSS = (
     "pre{white-space:pre-wrap;overflow-wrap:anywhere}.user{background:#8881;padding:.1rem 1rem}"
     "h2{font-size:1rem}h3{font-size:.9rem}"
 )
-
-
-def _name(role: Role) -> str:
-    return "you" if role is Role.USER else "lmtui"
 
 
 def _title(history: Sequence[events.Envelope]) -> str:
@@ -188,25 +185,20 @@ def forked(
     """Return the events of a fork that is made now.
 
     Args:
-        past: the events of the original.
+        past: the events of the original, the first of which is that it was opened.
         new_id: the id of the fork.
         now: the time, UTC.
         seq: the last event that it keeps; what a message asked for and had been answered comes along.  0 is all of it.
         firsts: model and mode where the original is not this user's: its own do not hold then, nor does anything it granted.
     """
-    is_ours = not firsts
-    kept = past[: _end(past, seq)]
+    kept = past[: max(1, _end(past, seq))]
     waits = {each.event.turn_id for each in kept if isinstance(each.event, WaitSet)}
-    last = kept[-1].seq if kept else 0
-    opened = (
-        kept[0].event
-        if kept and isinstance(kept[0].event, events.SessionOpened)
-        else events.SessionOpened(workspace="", version="")
-    )
-    begun = replace(opened, parent=past[0].session, parent_seq=last, version=__version__)
-    found = [events.Envelope(1, kept[0].time if kept else now, new_id, begun)]
+    first, last = kept[0], kept[-1].seq
+    assert isinstance(first.event, events.SessionOpened)  # else it could not be loaded
+    begun = replace(first.event, parent=first.session, parent_seq=last, version=__version__)
+    found = [events.Envelope(1, first.time, new_id, begun)]
     for envelope in kept[1:]:
-        event = _inherited(envelope.event, waits, is_ours=is_ours)
+        event = _inherited(envelope.event, waits, is_ours=not firsts)
         if event is not None:
             found.append(replace(envelope, session=new_id, event=event))
     titles = [envelope.event.title for envelope in found if isinstance(envelope.event, events.SessionRenamed)]
@@ -293,9 +285,7 @@ class SessionArchive:
         first_events: Callable[[], Sequence[events.Event]],
         start_folder: Path,
     ) -> None:
-        self._store = store
-        self._opened: Mapping[str, EngineSession] = opened
-        self._close = opened.pop
+        self._store, self._opened = store, opened
         self._first_events = first_events
         self._start_folder = start_folder
         self._summaries = Summaries(store)
@@ -311,7 +301,7 @@ class SessionArchive:
 
     async def delete(self, session_id: str) -> None:
         path = self._store.path(session_id)
-        session = self._close(path.stem, None)
+        session = self._opened.pop(path.stem, None)
         if session is not None:
             await session.close()
         self._store.delete(path.stem)
@@ -341,7 +331,9 @@ class SessionArchive:
         self._copy_images(history, path.stem, new_id)
         file = self._store.create(new_id)
         try:
-            _write(file, history)
+            for envelope in history:
+                file.append(envelope)
+            file.sync()
         except SessionFileError:
             file.close()
             self._store.delete(new_id)
@@ -353,12 +345,10 @@ class SessionArchive:
     def _copy_images(self, history: Sequence[events.Envelope], old_id: str, new_id: str) -> None:
         """Copy the pictures that the fork's messages name; one that is gone stays gone."""
         old, new = self._store.images(old_id), self._store.images(new_id)
-        messages = (
-            envelope.event for envelope in history if isinstance(envelope.event, events.MessageAdded | events.ToolCallFinished)
-        )
+        with_images = events.MessageAdded | events.ToolCallFinished
+        messages = (each.event for each in history if isinstance(each.event, with_images))
         for ref in {ref for message in messages for ref in message.images}:
-            image = old.get(ref)
-            if image is not None:
+            if (image := old.get(ref)) is not None:
                 _ = new.put(image)
 
     def _export(self, session_id: str, form: str) -> Path:
@@ -375,12 +365,6 @@ class SessionArchive:
             return _write_new(own, path.stem, form, data)
         except OSError as error:
             raise SessionFileError(f"cannot write the export to {own}: {error.strerror}", "Free some space.") from error
-
-
-def _write(file: SessionFile, history: Sequence[events.Envelope]) -> None:
-    for envelope in history:
-        file.append(envelope)
-    file.sync()
 
 
 def _write_new(folder: Path, session_id: str, form: str, data: bytes) -> Path:
