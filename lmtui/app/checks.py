@@ -30,6 +30,8 @@ from lmtui.sandbox.images import (
 )
 from lmtui.sandbox.select import BACKENDS, make_backend, prove, start
 
+__all__ = ["FULL", "build_image", "counter_name"]  # what else front ends need, who see no sandbox and no models
+
 _CHECKED = tuple(name for name in BACKENDS if name != "auto")
 
 
@@ -81,19 +83,6 @@ async def _check(name: str, workspace: Path, network: str, image: str) -> Backen
     finally:
         await backend.close()
 
-
-__all__ = [
-    "FULL",
-    "BackendReport",
-    "backend_reports",
-    "build_image",
-    "free_space",
-    "make_project_image",
-    "memory_bytes",
-    "project_image_source",
-    "tokenizer_name",
-    "workspace_problem",
-]
 
 _MOST_FILES, _MOST_BYTES = 5_000, 200 << 20
 
@@ -159,8 +148,3 @@ def workspace_problem(workspace: Path) -> UsageError | None:
     except UsageError as error:
         return error
     return None
-
-
-def tokenizer_name() -> str:
-    """Return how tokens are counted on this machine."""
-    return counter_name()

@@ -17,10 +17,7 @@ from lmtui.store.rule_store import read_rules, rules_file
 from lmtui.store.session_logs import SessionStore, load
 from lmtui.store.summaries import last_used, summaries
 
-__all__ = [
-    "bare_history", "find_models", "granted_rules", "last_session", "list_sessions", "rules_file", "session_events",
-    "session_log", "silent_address",
-]  # fmt: skip
+__all__ = ["rules_file"]  # what else front ends need, who see no store
 
 
 def list_sessions(workspace: Path, search: str = "", limit: int = 20) -> list[SessionSummary]:

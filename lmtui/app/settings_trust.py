@@ -46,22 +46,20 @@ class FolderTrust:
         self._reload = reload
         self._use = use
 
-    @property
-    def is_trusted(self) -> bool:
-        """Tell whether the folder, as it is now, was answered with yes."""
-        return bool(self._loaded.waiting) and read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=True)
-
     def waiting(self) -> Sequence[TrustItem]:
-        if not self._loaded.waiting or read_trust(self._workspace).digest == self._loaded.digest:
-            return ()
-        return self._loaded.waiting
+        return self._answered(None)
 
     def refused(self) -> Sequence[TrustItem]:
-        is_refused = read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=False)
-        return self._loaded.waiting if is_refused else ()
+        return self._answered(is_trusted=False)
 
     def trusted(self) -> Sequence[TrustItem]:
-        return self._loaded.waiting if self.is_trusted else ()
+        return self._answered(is_trusted=True)
+
+    def _answered(self, is_trusted: bool | None) -> Sequence[TrustItem]:
+        """Return what waits, if that is the answer to it as it is now; None: there is no answer."""
+        answer = read_trust(self._workspace)
+        now = answer.is_trusted if answer.digest == self._loaded.digest else None
+        return self._loaded.waiting if now is is_trusted else ()
 
     def revoke(self) -> None:
         if read_trust(self._workspace).digest:

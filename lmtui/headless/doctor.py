@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lmtui.app.checks import FULL, BackendReport, backend_reports, free_space, memory_bytes, tokenizer_name, workspace_problem
+from lmtui.app.checks import FULL, BackendReport, backend_reports, counter_name, free_space, memory_bytes, workspace_problem
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.app.model_servers import lacking_models, largest_model
@@ -61,7 +61,7 @@ def _program_rows() -> Iterable[CheckRow]:
     yield CheckRow("terminal", OK if is_shown else WARNING, os.environ.get("TERM", "none"), hint)
     themes = len(list(themes_dir().glob("*.toml")))
     yield CheckRow("themes", OK if themes else FAILURE, f"{themes} themes", "" if themes else "The installation is incomplete.")
-    yield CheckRow("tokens", OK, f"counted by {tokenizer_name()}")
+    yield CheckRow("tokens", OK, f"counted by {counter_name()}")
     for name, folder in (("settings", config_dir()), ("state", state_dir())):
         is_writable = os.access(_nearest(folder), os.W_OK)
         hint = "" if is_writable else "Set LMTUI_HOME to a folder that can be written."

@@ -39,7 +39,7 @@ def test_what_was_refused_no_longer_waits_until_it_changes_or_is_answered_again(
     settings.write_text('mode = "auto"\n')
     say(trust, is_trusted=True)
     assert not trust.refused()
-    assert trust.is_trusted
+    assert trust.trusted()
 
 
 @pytest.mark.parametrize("answer", [True, False])

@@ -31,7 +31,7 @@ async def rows(
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr("lmtui.headless.doctor.tokenizer_name", lambda: "tiktoken")  # it would stay, with 55 MB
+    monkeypatch.setattr("lmtui.headless.doctor.counter_name", lambda: "tiktoken")  # it would stay, with 55 MB
     (tmp_path / "work" / ".lmagent").mkdir(parents=True)
     return tmp_path / "work"
 
