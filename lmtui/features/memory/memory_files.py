@@ -42,36 +42,6 @@ class MemoryText:
     is_cut: bool = False
 
 
-class MemoryFile:
-    """A file of notes.
-
-    Args:
-        root: the folder that is never a link of somebody else's.
-        relative: the file below it.
-    """
-
-    def __init__(self, root: Path, relative: str) -> None:
-        self._root, self._relative = root, relative
-        self.path = root / relative
-
-    def read(self) -> MemoryText:
-        """Return the file as it is now; of one that is longer the whole lines in the first 256 KiB."""
-        try:
-            data = read_plain(self._root, self._relative, _MAX_BYTES + 1) or b""
-        except NotPlain as why:
-            return MemoryText(problem=f"could not read {self.path}: {why}")
-        except OSError as error:
-            return MemoryText(problem=f"could not read {self.path}: {error.strerror}")
-        is_cut, problem = len(data) > _MAX_BYTES, ""
-        if is_cut:
-            problem = f"{self.path} is larger than {_MAX_BYTES:,} bytes; notes beyond that are ignored. Shorten the file."
-            data = data[:_MAX_BYTES].rpartition(b"\n")[0]
-        text = data.decode("utf-8", "replace")
-        if not is_cut and text.encode() != data:
-            problem = f"{self.path} is not UTF-8 text. Save it as UTF-8."
-        return MemoryText(text, problem, is_cut)
-
-
 def with_note(text: str, note: Note) -> str:
     """Return a file with a note at its end; the same where it has it already."""
     if any(each.key == note.key for each in parse_notes(text, note.scope)):
@@ -102,24 +72,40 @@ class MemoryFiles:
     """
 
     def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
-        self._project = MemoryFile(workspace, f"{WORKSPACE_FOLDER}/{NAME}")
-        self._user = MemoryFile(config_dir(), NAME)
-        self.trust = FolderConsent(workspace, "memory", lambda: _content(self._project.read()))
+        self._places = {MemoryScope.PROJECT: (workspace, f"{WORKSPACE_FOLDER}/{NAME}"), MemoryScope.USER: (config_dir(), NAME)}
+        self.trust = FolderConsent(workspace, "memory", lambda: _content(self._read(MemoryScope.PROJECT)))
 
-    def file(self, scope: MemoryScope) -> MemoryFile:
-        return self._project if scope is MemoryScope.PROJECT else self._user
+    def path(self, scope: MemoryScope) -> Path:
+        """Return the file of a scope."""
+        return Path(*self._places[scope])
+
+    def _read(self, scope: MemoryScope) -> MemoryText:
+        """Return a file as it is now; of one that is longer the whole lines in the first 256 KiB."""
+        path, problem = self.path(scope), ""
+        try:
+            data = read_plain(*self._places[scope], _MAX_BYTES + 1) or b""
+        except (NotPlain, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            return MemoryText(problem=f"could not read {path}: {why}")
+        is_cut = len(data) > _MAX_BYTES
+        if is_cut:
+            problem = f"{path} is larger than {_MAX_BYTES:,} bytes; notes beyond that are ignored. Shorten the file."
+            data = data[:_MAX_BYTES].rpartition(b"\n")[0]
+        text = data.decode("utf-8", "replace")
+        if not is_cut and text.encode() != data:
+            problem = f"{path} is not UTF-8 text. Save it as UTF-8."
+        return MemoryText(text, problem, is_cut)
 
     def notes(self) -> tuple[Note, ...]:
         """Return every note that may be used, those of the folder first."""
-        project, user = self._project.read(), parse_notes(self._user.read().text, MemoryScope.USER)
+        project, user = self._read(MemoryScope.PROJECT), parse_notes(self._read(MemoryScope.USER).text, MemoryScope.USER)
         return (*parse_notes(project.text, MemoryScope.PROJECT), *user) if self._is_trusted(project) else user
 
     def problems(self) -> list[str]:
         """Return why notes are missing, in words."""
-        project = self._project.read()
-        waits = f"{self._project.path} has notes that you have not trusted; none are used. {_NO_TRUST}"
-        found = (project.problem, "" if self._is_trusted(project) else waits, self._user.read().problem)
+        project = self._read(MemoryScope.PROJECT)
+        waits = f"{self.path(MemoryScope.PROJECT)} has notes that you have not trusted; none are used. {_NO_TRUST}"
+        found = (project.problem, "" if self._is_trusted(project) else waits, self._read(MemoryScope.USER).problem)
         return [each for each in found if each]
 
     def add(self, note: Note) -> bool:
@@ -170,30 +156,30 @@ class MemoryFiles:
 
     def trust_now(self) -> None:
         """Trust the file as it is: the user wrote it."""
-        self._bless(self._project.read())
+        self._bless(self._read(MemoryScope.PROJECT))
 
     def _change(self, scope: MemoryScope, edit: Callable[[str], str]) -> None:
         """Put another text in the place of a file's, in one step; what fails leaves it as it was."""
-        file, is_project = self.file(scope), scope is MemoryScope.PROJECT
-        name = hashlib.sha256(os.fsencode(file.path)).hexdigest()[:24]
+        path, is_project = self.path(scope), scope is MemoryScope.PROJECT
+        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24]
         try:
             with locked(state_dir() / "locks" / name):
-                now = file.read()
+                now = self._read(scope)
                 if now.problem:
                     raise UsageError(now.problem)
                 if is_project and not self._is_trusted(now):
-                    raise UsageError(f"{file.path} has notes that you have not trusted", _NO_TRUST)
+                    raise UsageError(f"{path} has notes that you have not trusted", _NO_TRUST)
                 if (text := edit(now.text)) == now.text:
                     return
                 if is_project:
-                    make_workspace_folder(self._workspace)
-                replace_file(file.path, text)
+                    make_workspace_folder(self._places[scope][0])
+                replace_file(path, text)
                 if is_project:
                     self._bless(MemoryText(text))
         except SessionFileError as error:
             raise UsageError(str(error), error.hint) from error
         except OSError as error:
-            raise UsageError(f"could not write {file.path}: {error.strerror}", _CHECK) from error
+            raise UsageError(f"could not write {path}: {error.strerror}", _CHECK) from error
 
     def _is_trusted(self, found: MemoryText) -> bool:
         content = _content(found)

@@ -28,6 +28,7 @@ MOST_WAITING = 200
 _ALIKE, _SAME_QUOTE_ALIKE, _WITHIN, _LEAST_WITHIN = 0.7, 0.3, 0.9, 4
 _MOST_SIMILAR, _SIMILAR = 3, 0.25
 _TOKEN = re.compile(r"[^\W_]+(?:['’]t)?|[,.;:!?]")
+_ENDING = re.compile(r"(?<=...)(?:ing|ed|es|s)\Z")
 _NEGATIONS = frozenset({"not", "never", "no", "without", "instead", "rather", "don't", "dont", "avoid", "doesn't", "isn't"})
 _CLAUSE_ENDS = frozenset({",", ".", ";", ":", "!", "?", "but"})
 _SMALL = frozenset({
@@ -47,15 +48,8 @@ def meaning(text: str) -> frozenset[str]:
         elif word in _CLAUSE_ENDS:
             is_negated = False
         elif word not in _SMALL:
-            found.add(("!" if is_negated else "") + _stem(word))
+            found.add(("!" if is_negated else "") + _ENDING.sub("", word))
     return frozenset(found)
-
-
-def _stem(word: str) -> str:
-    for ending in ("ing", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word.removesuffix(ending)
-    return word
 
 
 def overlap(one: frozenset[str], other: frozenset[str]) -> float:

@@ -206,7 +206,7 @@ class MemoryService(WorkspaceFeature):
     def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
         proposal = replace(proposal, similar=similar(proposal.claim, notes))
         if proposal.is_note:
-            return replace(proposal, file=sanitize_path(str(self.files.file(proposal.scope).path)))
+            return replace(proposal, file=sanitize_path(str(self.files.path(proposal.scope))))
         if proposal.kind is ProposalKind.INSTRUCTIONS:
             with contextlib.suppress(UsageError):  # keeping it says why
                 name, _, text = self._difference(proposal.name)

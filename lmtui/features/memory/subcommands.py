@@ -148,7 +148,7 @@ async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
 def _edit(files: MemoryFiles, scope: MemoryScope) -> int:
     """Open a file of notes in the user's editor; what the user wrote there is trusted.  Blocks."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    path = files.file(scope).path
+    path = files.path(scope)
     if not editor or not sys.stdin.isatty():
         raise UsageError("no editor to open", f"Set EDITOR, or edit {path} yourself.")
     if scope is MemoryScope.PROJECT and (problems := files.problems()):
