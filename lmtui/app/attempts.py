@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lmtui.app.model_servers import which_model
-from lmtui.app.overlay_reviews import PatchReview, keep_as_step
+from lmtui.app.overlay_reviews import OverlayReview, applied_patch
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
@@ -26,10 +27,9 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.verification import CheckOutcome, CheckRan
-from lmtui.core.workspace import CommandEffect, EffectPart, EffectReview
-from lmtui.engine.file_changes import to_the_end, together
+from lmtui.core.workspace import EffectReview
+from lmtui.engine.file_changes import together
 from lmtui.engine.session import EngineSession
-from lmtui.engine.trial import with_tracked
 from lmtui.features.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.features.service import Ended, FeatureHost, SessionVariant
 from lmtui.sandbox.overlays import WorkspaceOverlay
@@ -374,15 +374,40 @@ class Attempts:
             raise UsageError("no open session for the changes", "Open the session that began the attempts.")
         if not attempt.is_over:
             raise UsageError(f"attempt {number} is still running", "Wait for it to end, or stop it.")
-        if attempt.effect is None or not attempt.effect.can_keep:
+        effect = attempt.effect
+        if effect is None or not effect.can_keep:
             raise UsageError(f"attempt {number} has no changes to use")
-        return AttemptReview(self, attempt, attempt.effect, session, self._host)
+
+        async def keep(units: Collection[int] | None) -> KeptChanges:
+            try:
+                return await self.keep(attempt, units, session.rules)
+            except FilesChangedSince as error:
+                if other := self._other_in_use(session, number):
+                    raise SandboxError(f"attempt {other} is in use: /undo it first") from error
+                raise
+
+        async def ended(decision: str) -> None:
+            if decision == "rejected":
+                await self.drop(number)
+
+        told = f"The user kept these changes of attempt {number} at this task: {self.task}"
+        seen = [each.diff for each in effect.ordered]
+        known = nullcontext((effect, keep))
+        return OverlayReview(session, self._host, lambda: known, "attempts", _use_title(number), told, ended, seen)
+
+    def _other_in_use(self, session: EngineSession, number: int) -> int:
+        steps = session.changes.steps() if session.changes is not None else ()
+        kept = {each.title for each in steps if not each.is_undone}
+        used = [each.number for each in self.listed() if each.state is AttemptState.USED]
+        return next((each for each in used if each != number and _use_title(each) in kept), 0)
 
     def review_patch(self, patch: Path, title: str, session_id: str, ended: Ended) -> EffectReview:
         session = next((each for each in self._host.sessions if each.id == session_id), None)
         if session is None:
             raise UsageError("no open session for the changes", "Open a session first.")
-        return PatchReview(patch, title, session, self._host, ended)
+        told = f"The user kept these changes: {title}"
+        applied = partial(applied_patch, patch, session, self._host)
+        return OverlayReview(session, self._host, applied, "batch", title, told, ended)
 
     async def drop(self, number: int) -> None:
         """Delete the changes of an attempt and its patch."""
@@ -472,43 +497,6 @@ class Attempts:
     def _changed(self) -> None:
         for listener in list(self._listeners):
             listener()
-
-
-class AttemptReview:
-    """The effect of an attempt; implements `core.sessions.EffectReview`.  What is kept is a step of a session."""
-
-    def __init__(
-        self, attempts: Attempts, attempt: Attempt, effect: CommandEffect, session: EngineSession, host: FeatureHost
-    ) -> None:
-        self._attempts, self._attempt, self._effect = attempts, attempt, effect
-        self._session, self._host = session, host
-
-    async def parts(self) -> Sequence[EffectPart]:
-        return await with_tracked(self._effect.parts, await self._host.sandbox())
-
-    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        number = self._attempt.number
-        told = f"The user kept these changes of attempt {number} at this task: {self._attempts.task}"
-
-        async def keep() -> KeptChanges:
-            try:
-                return await self._attempts.keep(self._attempt, units, self._session.rules)
-            except FilesChangedSince as error:
-                if other := self._other_in_use():
-                    raise SandboxError(f"attempt {other} is in use: /undo it first") from error
-                raise
-
-        about = ("attempts", _use_title(number), told)
-        return await to_the_end(keep_as_step(self._session, self._host, self._effect, units, keep=keep, about=about))
-
-    def _other_in_use(self) -> int:
-        steps = self._session.changes.steps() if self._session.changes is not None else ()
-        kept = {each.title for each in steps if not each.is_undone}
-        used = [each.number for each in self._attempts.listed() if each.state is AttemptState.USED]
-        return next((each for each in used if each != self._attempt.number and _use_title(each) in kept), 0)
-
-    async def drop(self) -> None:
-        await self._attempts.drop(self._attempt.number)
 
 
 def _use_title(number: int) -> str:

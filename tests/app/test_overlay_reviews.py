@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lmtui.app.overlay_reviews import PatchReview
+from lmtui.app.overlay_reviews import OverlayReview, applied_patch
 from lmtui.core.errors import SandboxError
 
 
 async def test_a_patch_that_is_a_link_or_missing_is_not_read(tmp_path: Path) -> None:
     unused: Any = None
-    review = PatchReview(tmp_path / "1.patch", "task 1", unused, unused, unused)
+    applied = partial(applied_patch, tmp_path / "1.patch", unused, unused)
+    review = OverlayReview(unused, unused, applied, "batch", "task 1", "", unused)
     with pytest.raises(SandboxError, match="is missing"):
         await review.parts()
     (tmp_path / "1.patch").symlink_to("/dev/zero")
