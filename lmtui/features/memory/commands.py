@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.memory.notes import NO_NOTES, MemoryScope, Note, has_words, note_key, note_lines
+from lmtui.features.memory.notes import NO_NOTES, MemoryScope, Note, note_key, note_lines, with_words
 from lmtui.features.memory.values import SearchHit, WorkspaceMemory, proposal_lines
 
 SCOPE = "memory"
@@ -41,8 +41,7 @@ async def remember(context: CommandContext, argument: str) -> Output:
 async def forget(context: CommandContext, argument: str) -> Result:
     """Take out notes, after a look at them."""
     memory = context.host.extensions[WorkspaceMemory]
-    is_meant = has_words(argument)
-    found = [each for each in await memory.notes() if is_meant(each)]
+    found = with_words(await memory.notes(), argument)
     if not found:
         raise UsageError(f"no note contains {argument.strip()[:60]!r}", "/memory lists the notes.")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,7 @@ from lmtui.core.errors import ConfigError, SessionFileError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
-from lmtui.features.memory.notes import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes
+from lmtui.features.memory.notes import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes, with_words
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import NotPlain, read_plain
 from lmtui.store.session_logs import make_workspace_folder
@@ -50,9 +50,8 @@ def with_note(text: str, note: Note) -> str:
     return f"{head}{'' if head.endswith(chr(10)) else chr(10)}{note_line(note)}\n"
 
 
-def edited(text: str, scope: MemoryScope, is_meant: Callable[[Note], bool], new: Note | None = None) -> str:
-    """Return a file without the notes that are meant, wherever they are said; `new` takes the place of the first."""
-    keys = {note.key for note in parse_notes(text, scope) if is_meant(note)}
+def edited(text: str, scope: MemoryScope, keys: Collection[str], new: Note | None = None) -> str:
+    """Return a file without the notes with these keys, wherever they are said; `new` takes the place of the first."""
     kept: list[str] = []
     for line, note in lines_with_notes(text, scope):
         if note is None or note.key not in keys:
@@ -121,16 +120,25 @@ class MemoryFiles:
         self._change(note.scope, lambda text: with_note(text, note))
         return True
 
-    def forget(self, is_meant: Callable[[Note], bool], scope: MemoryScope | None = None) -> list[Note]:
-        """Take out the notes that are meant, and return them.
+    def forget(self, words: str, scope: MemoryScope | None = None) -> list[Note]:
+        """Take out the notes that contain a text, and return them.
 
         Raises:
             UsageError: see `WorkspaceMemory.forget`.
         """
-        gone = [note for note in self.notes() if is_meant(note) and scope in (None, note.scope)]
-        for changed in {note.scope for note in gone}:
-            self._change(changed, partial(edited, scope=changed, is_meant=is_meant))
+        gone = with_words(self.notes(), words, scope)
+        self.remove(gone)
         return gone
+
+    def remove(self, gone: Sequence[Note]) -> None:
+        """Take out these notes.
+
+        Raises:
+            UsageError: see `WorkspaceMemory.forget`.
+        """
+        for changed in {note.scope for note in gone}:
+            keys = {note.key for note in gone if note.scope is changed}
+            self._change(changed, partial(edited, scope=changed, keys=keys))
 
     def replace(self, old: Note, new: Note) -> None:
         """Put a note in the place of another.
@@ -144,7 +152,7 @@ class MemoryFiles:
         if old.scope is not new.scope:
             self._change(new.scope, lambda text: with_note(text, new))
         kept = new if old.scope is new.scope else None
-        self._change(old.scope, lambda text: edited(text, old.scope, lambda note: note.key == old.key, kept))
+        self._change(old.scope, lambda text: edited(text, old.scope, (old.key,), kept))
 
     def begin(self, scope: MemoryScope) -> None:
         """Make a file with nothing but its head, where there is none.

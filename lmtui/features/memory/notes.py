@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -109,8 +109,8 @@ def check_note(text: str) -> str:
     return line
 
 
-def has_words(words: str) -> Callable[[Note], bool]:
-    """Return what tells whether a note contains a text; case and blanks do not count.
+def with_words(notes: Iterable[Note], words: str, scope: MemoryScope | None = None) -> list[Note]:
+    """Return the notes, of a scope where one is given, that contain a text; case and blanks do not count.
 
     Raises:
         UsageError: the text is empty.
@@ -118,7 +118,7 @@ def has_words(words: str) -> Callable[[Note], bool]:
     wanted = " ".join(words.casefold().split())
     if not wanted:
         raise UsageError("which note should be forgotten?", "Give some of its words.")
-    return lambda note: wanted in " ".join(note.text.casefold().split())
+    return [each for each in notes if wanted in " ".join(each.text.casefold().split()) and scope in (None, each.scope)]
 
 
 def mistake_text(trigger: str, rule: str, cause: str = "", test: str = "") -> str:

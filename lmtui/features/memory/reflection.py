@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import re
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,29 +75,32 @@ class TranscriptPart:
 
 
 def transcript(history: Sequence[Envelope], after: int = 0) -> list[TranscriptPart]:
-    """Return what the user, the model and the tools said in a session behind one of its events.
+    """Return what the user, the model and the tools said in a session behind one of its events."""
+    return [part for seq, part in _parts(history) if seq > after]
+
+
+def _parts(history: Sequence[Envelope]) -> Iterator[tuple[int, TranscriptPart]]:
+    """Yield what was said in a session, each behind the number of its event.
 
     What the model says after it read a web page or an MCP server's words may be theirs, and counts
     as such.
     """
-    parts: list[TranscriptPart] = []
     calls: dict[str, tuple[str, str]] = {}
     turn, spoiled = 0, ""
     for envelope in history:
-        event, found = envelope.event, None
+        event, seq = envelope.event, envelope.seq
         if event.agent != ROOT:
             continue
         match event:
             case events.TurnStarted():
                 turn += 1
             case events.MessageAdded(role=Role.USER, text=text) if text.strip():
-                typed = event.typed or ""
-                if typed and envelope.seq > after:
-                    parts.append(TranscriptPart(without_mentions(typed), "user", YOU, max(1, turn)))
+                if typed := event.typed or "":
+                    yield seq, TranscriptPart(without_mentions(typed), "user", YOU, max(1, turn))
                 if rest := text.removeprefix(typed).strip():
-                    found = TranscriptPart(rest, "not typed", "", max(1, turn))
+                    yield seq, TranscriptPart(rest, "not typed", "", max(1, turn))
             case events.MessageAdded(role=Role.ASSISTANT, text=text, tool_calls=made) if text.strip():
-                found = TranscriptPart(text, "agent", "" if made else spoiled or MODEL, turn)
+                yield seq, TranscriptPart(text, "agent", "" if made else spoiled or MODEL, turn)
             case events.ToolCallStarted(call_id=call_id, tool=tool, title=title):
                 calls[call_id] = (tool, title)
             case events.ToolCallFinished(call_id=call_id, ok=ok, summary=summary):
@@ -106,12 +109,9 @@ def transcript(history: Sequence[Envelope], after: int = 0) -> list[TranscriptPa
                 spoiled = origin if origin in (WEB, MCP) else spoiled
                 if not tool.startswith("memory"):
                     text = f"{title}\n{event.result}" if ok else f"{title}: {summary or 'failed'}"
-                    found = TranscriptPart(text, f"{tool} ({origin})", origin if ok else "", turn)
+                    yield seq, TranscriptPart(text, f"{tool} ({origin})", origin if ok else "", turn)
             case _:
                 pass
-        if found is not None and envelope.seq > after:
-            parts.append(found)
-    return parts
 
 
 def _origin(tool: str) -> str:

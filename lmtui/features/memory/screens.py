@@ -33,7 +33,7 @@ from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.widgets.bars import Part
-from lmtui.tui.workbench_api import FeatureController, Handler
+from lmtui.tui.workbench_api import FeatureController, Handler, tried
 
 LOOK_S = 1.0
 UNSEEN = "Nothing is remembered until you keep it."
@@ -286,16 +286,12 @@ class MemoryController(FeatureController):
 
     def _find(self, words: str) -> None:
         self.workbench.say("Searching…")
-        _ = self.workbench.app.run_worker(self._search(words), group="find", exclusive=True)
+        _ = self.workbench.app.run_worker(tried(self.workbench, self._search(words)), group="find", exclusive=True)
 
     async def _search(self, words: str) -> None:
         """List what is found, and open what is chosen; the first time, the folder is indexed first."""
         screen = self.workbench.app.screen
-        try:
-            hits = await self.host.extensions[WorkspaceMemory].search(words, _MOST_HITS)
-        except LmtuiError as error:
-            self.workbench.say(error.full_text(), "error")
-            return
+        hits = await self.host.extensions[WorkspaceMemory].search(words, _MOST_HITS)
         if hits and self.workbench.app.screen is not screen:
             self.workbench.say(f"/find {sanitize_line(words)}: {pluralize(len(hits), 'hit')}; search again to see them.")
             return

@@ -50,6 +50,8 @@ CREATE TABLE vector (id INTEGER PRIMARY KEY AUTOINCREMENT, digest TEXT NOT NULL 
   signs BLOB NOT NULL, data BLOB NOT NULL)
 """
 
+Sources = Collection[SearchSource]
+Vector = Sequence[float]
 State = tuple[int, int]
 """When an item was changed last, in ns, and its size: one with the same is not read again."""
 
@@ -120,9 +122,7 @@ class SearchIndex(IndexFile):
                 row = number, source, split_names(f"{name} {title}"), split_names(text)
                 database.execute("INSERT INTO words (rowid, source, title, body) VALUES (?, ?, ?, ?)", row)
 
-    def search(
-        self, query: str, limit: int, sources: Collection[SearchSource] = (), vector: Sequence[float] = ()
-    ) -> list[SearchHit]:
+    def search(self, query: str, limit: int, sources: Sources = (), vector: Vector = ()) -> list[SearchHit]:
         """Return the best chunks, at most two of an item, the best first; `vector` is the query's, where a model makes some."""
         with self.open() as database:
             ranked = [_by_words(database, query, sources), self._by_vector(database, vector, sources) if len(vector) else {}]
@@ -141,9 +141,7 @@ WHERE id IN (SELECT value FROM json_each(?))"
                 best.append(found[number])
         return [_hit(*row) for _, *row in best]
 
-    def _by_vector(
-        self, database: sqlite3.Connection, vector: Sequence[float], sources: Collection[SearchSource]
-    ) -> dict[int, float]:
+    def _by_vector(self, database: sqlite3.Connection, vector: Vector, sources: Sources) -> dict[int, float]:
         """Return the chunks whose vectors are nearest to the query's with their cosines.
 
         All signs are compared in memory (a vector of 768 numbers takes some 250 bytes there,
@@ -190,7 +188,7 @@ WHERE digest NOT IN (SELECT digest FROM vector) ORDER BY source = 'memory' DESC,
                 database.execute("DELETE FROM vector WHERE digest NOT IN (SELECT digest FROM chunk)")
             return [(digest, "\n".join(filter(None, texts))) for digest, *texts in rows]
 
-    def put_vectors(self, model: str, vectors: Mapping[str, Sequence[float]]) -> None:
+    def put_vectors(self, model: str, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors by the digests of their texts; a text that the server refused has an empty one."""
         with self.writing() as database:
             for digest, vector in vectors.items():
@@ -226,7 +224,7 @@ def _matching(text: str) -> str:
     return " OR ".join(f'"{phrase}"' for phrase in phrases)
 
 
-def _by_words(database: sqlite3.Connection, text: str, sources: Collection[SearchSource]) -> dict[int, float]:
+def _by_words(database: sqlite3.Connection, text: str, sources: Sources) -> dict[int, float]:
     """Return the best chunks with any of the words, each with its bm25 (more is better)."""
     if not (wanted := _matching(text)):
         return {}
@@ -248,7 +246,7 @@ def _hit(source: str, name: str, *chunk: Any) -> SearchHit:  # Any: columns
     return SearchHit(SearchSource(source), place, sanitize(text), sanitize_line(title))
 
 
-def _quantised(vector: Sequence[float]) -> array[int]:
+def _quantised(vector: Vector) -> array[int]:
     """Return a vector of length 127 with whole numbers; all 0 where it has no direction."""
     length = math.hypot(*vector)
     return array("b", (round(127 * number / length) for number in vector) if length else bytes(len(vector)))

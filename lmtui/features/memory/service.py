@@ -22,7 +22,7 @@ from lmtui.core.sessions import SessionSearch
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
 from lmtui.features.memory.memory_files import MemoryFiles
-from lmtui.features.memory.notes import SCOPE_NAMES, MemoryScope, Note, NoteKind, check_note, has_words, note_source
+from lmtui.features.memory.notes import SCOPE_NAMES, MemoryScope, Note, NoteKind, check_note, note_source
 from lmtui.features.memory.proposal_log import ProposalLog, similar
 from lmtui.features.memory.reflection import Reflection
 from lmtui.features.memory.tools import TOLD
@@ -177,10 +177,10 @@ class MemoryService(WorkspaceFeature):
         return {}
 
     async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
-        return await asyncio.to_thread(self.files.forget, has_words(words), scope)
+        return await asyncio.to_thread(self.files.forget, words, scope)
 
     async def remove(self, note: Note) -> None:
-        _ = await asyncio.to_thread(self.files.forget, lambda each: each.key == note.key, note.scope)
+        await asyncio.to_thread(self.files.remove, [note])
 
     async def warnings(self) -> Sequence[str]:
         return await asyncio.to_thread(self.files.problems)

@@ -16,7 +16,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.memory_files import MemoryFiles
-from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, has_words, note_lines
+from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, note_lines
 from lmtui.features.memory.values import NO_PROPOSALS, MemoryProposal, ProposalKind, WorkspaceMemory, proposal_lines
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall
@@ -59,7 +59,7 @@ async def memory(call: CommandCall) -> int:
             note = Note(words, scope or MemoryScope.PROJECT, "you")
             say("remembered" if await asyncio.to_thread(files.add, note) else "already remembered")
         case "forget":
-            gone = await asyncio.to_thread(files.forget, has_words(words), scope)
+            gone = await asyncio.to_thread(files.forget, words, scope)
             say("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
             if not gone:
                 _print_problems(files)

@@ -14,7 +14,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.workspace import MAX_PATHS
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, words_of
 from lmtui.features.memory.notes import Note
-from lmtui.features.memory.search_index import SearchIndex, State
+from lmtui.features.memory.search_index import SearchIndex, Sources, State, Vector
 from lmtui.features.memory.values import SearchHit, SearchSource
 from lmtui.features.service import Workspace
 from lmtui.paths import PROTECTED_NAMES, kept_dir, sessions_dir
@@ -51,9 +51,11 @@ _TOO_LONG = (Fault.REJECTED, Fault.OVERFLOW, Fault.SERVER_ERROR)
 _BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)  # what a line of a log may lead to
 _MESSAGE = re.compile(rb'[^\n]{1,200}?"kind":"(message_added","agent":"root","role":"(?:user|assistant)|session_renamed)"')
 T = TypeVar("T")
-Vectors = Sequence[Sequence[float]]
+Vectors = Sequence[Vector]
 Embed = Callable[[str, Sequence[str]], Awaitable[Vectors]]
 """Asks the server for vectors: the model's name and the texts; raises `ProviderError` or `UsageError`."""
+Notes = Callable[[], Sequence[Note]]
+"""Reads the notes that are remembered in a workspace.  Blocks."""
 Paths = Callable[[], Awaitable[tuple[Sequence[str], bool]]]
 """Lists the files of a workspace that ignore rules do not leave out, and tells whether there are more."""
 
@@ -67,7 +69,7 @@ class Embedder:
         self._query, self._document = next((both for key, both in _PREFIXES.items() if key in model.lower()), ("", ""))
         self._retry_s, self._has_answered = 0.0, False
 
-    async def of_query(self, text: str) -> Sequence[float]:
+    async def of_query(self, text: str) -> Vector:
         """Return the vector of a question, an empty one where the server does not make it at once."""
         with contextlib.suppress(TimeoutError):  # it works on something else, or loads the model
             async with asyncio.timeout(_QUERY_S):
@@ -111,13 +113,11 @@ class WorkspaceSearch:
     Args:
         workspace: the folder.
         paths: see `Paths`.
-        notes: reads the notes that are remembered here.  Blocks.
+        notes: see `Notes`.
         embedder: makes vectors, where the settings name a model for that.
     """
 
-    def __init__(
-        self, workspace: Path, paths: Paths, notes: Callable[[], Sequence[Note]], embedder: Embedder | None = None
-    ) -> None:
+    def __init__(self, workspace: Path, paths: Paths, notes: Notes, embedder: Embedder | None = None) -> None:
         self._workspace, self._paths, self._notes, self.embedder = workspace, paths, notes, embedder
         self._index = SearchIndex(kept_dir("search", workspace) / "index.db")
         self._thread = ThreadPoolExecutor(1, "lmtui-search")
@@ -130,7 +130,7 @@ class WorkspaceSearch:
         self.problem = ""
 
     async def search(
-        self, query: str, limit: int = 5, sources: Collection[SearchSource] = (), within_s: float = UPDATE_LIMIT_S
+        self, query: str, limit: int = 5, sources: Sources = (), within_s: float = UPDATE_LIMIT_S
     ) -> Sequence[SearchHit]:
         """Return the best hits, best first, from these sources (none: all).
 
@@ -144,7 +144,7 @@ class WorkspaceSearch:
             raise UsageError("the search needs words", "Type what to look for, such as a name.")
         await self.refresh(within_s)
         self._searched_s = time.monotonic()
-        vector: Sequence[float] = ()
+        vector: Vector = ()
         if self.embedder is not None and (vector := await self.embedder.of_query(query)) and len(vector) != self._vector_size:
             await self._ask(partial(self._index.drop_vectors, self.embedder.model, len(vector)))
             self._vector_size = len(vector)
@@ -304,7 +304,7 @@ class WorkspaceSearch:
         self._woken.set()
 
 
-def open_search(workspace: Workspace, notes: Callable[[], Sequence[Note]], embed: Embed | None = None) -> WorkspaceSearch:
+def open_search(workspace: Workspace, notes: Notes, embed: Embed | None = None) -> WorkspaceSearch:
     """Return the search of a workspace, which the caller closes.
 
     With `embed` the model of the role `embedder` makes vectors, where the settings name one.  Files

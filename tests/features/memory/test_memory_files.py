@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.features.memory.memory_files import MemoryFiles, edited, with_note
-from lmtui.features.memory.notes import MemoryScope, Note, has_words, parse_notes
+from lmtui.features.memory.notes import MemoryScope, Note, parse_notes
 from lmtui.features.memory.subcommands import review
 from lmtui.paths import config_dir
 from tests.sets import for_each
@@ -47,7 +47,7 @@ def test_what_is_no_note_stays_when_notes_change(files: MemoryFiles, tmp_path: P
     text = "# Mine\n\nsome words\n```\none\n```\n- one\n<!-- one -->\n"
     ship(tmp_path, text)
     files.trust_now()
-    assert [note.text for note in files.forget(has_words("ONE"))] == ["one"]
+    assert [note.text for note in files.forget("ONE")] == ["one"]
     assert project_file(tmp_path).read_text() == "# Mine\n\nsome words\n```\none\n```\n<!-- one -->\n"
 
 
@@ -123,7 +123,7 @@ def test_adding_and_forgetting_leaves_every_other_line_as_it_was(lines: list[str
     if is_open:
         return  # what follows an open fence is code
     assert [*parse_notes(text, PROJECT)] == [*parse_notes(more, PROJECT)][:-1]
-    back = edited(more, PROJECT, lambda each: each.key == note.key)
+    back = edited(more, PROJECT, {note.key})
     assert parse_notes(back, PROJECT) == parse_notes(text, PROJECT)
     assert not text.strip() or back.rstrip("\n") == text.rstrip("\n")
 
