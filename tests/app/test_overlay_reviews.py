@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.app.overlay_reviews import OverlayReview, applied_patch
+from lmtui.app.attempts import OverlayReview, applied_patch
 from lmtui.core.errors import SandboxError
 
 
