@@ -70,7 +70,7 @@ TUNING_NAMES = {
     "FileTree.current": "lmtui/tui/lines/file_tree.py",
     "BackgroundCommand.state": "lmtui/core/workspace.py",
     "FrameChannel.receive": "lmtui/host/remote.py",
-    "silent_address": "lmtui/app/reports.py",
+    "silent_address": "lmtui/app/model_servers.py",
     "McpService.check": "lmtui/features/mcp/service.py",
     "Forwarder._accept": "lmtui/sandbox/guest/forward.py",
     "fresh_folder": "lmtui/app/demo.py",

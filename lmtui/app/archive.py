@@ -23,14 +23,15 @@ from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.core.plan_mode import plan_event_words, proposal_lines
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import SessionSummary, answer_words, chosen_words
+from lmtui.core.sessions import Session, SessionSummary, answer_words, chosen_words
+from lmtui.engine.entries import bare
 from lmtui.engine.session import EngineSession
 from lmtui.engine.turn_outcome import ends_for_open_work
 from lmtui.paths import state_dir
 from lmtui.plain_files import open_own
 from lmtui.store.projects import ProjectStore
 from lmtui.store.session_logs import SessionStore, decode, encode, load, new_session_id
-from lmtui.store.summaries import Summaries
+from lmtui.store.summaries import Summaries, last_used
 
 _MAX_RESULT_LINES = 12
 
@@ -261,6 +262,34 @@ _MOST_NAMES = 1000
 def known_folders() -> list[Path]:
     """Return the folders that the user works in.  Blocks."""
     return [Path(each.path) for each in ProjectStore().read()[0]]
+
+
+def last_session(workspace: Path) -> str:
+    """Return the id of the session that was used last in a workspace, empty where there is none."""
+    return last_used(SessionStore(workspace))
+
+
+def session_log(workspace: Path, session_id: str) -> Path:
+    """Return the log of a session, given by its id or a unique end of it.
+
+    Raises:
+        SessionFileError: none or several match.
+    """
+    return SessionStore(workspace).path(session_id)
+
+
+def session_events(workspace: Path, session_id: str) -> Sequence[Envelope]:
+    """Return a session's durable events.
+
+    Raises:
+        SessionFileError: no such session, or its log cannot be read.
+    """
+    return load(session_log(workspace, session_id)).events
+
+
+def bare_history(session: Session) -> Sequence[Envelope]:
+    """Return a session's durable events, old ones without what is long in them (results, arguments): cheap to look through."""
+    return bare(session.history())
 
 
 def archive_of(folder: Path) -> SessionArchive:

@@ -20,6 +20,8 @@ from lmtui.engine.session import EngineSession
 from lmtui.store.rule_store import StoredRule, add_rule, read_rules, remove_rule, rules_file
 from lmtui.tools.registry import ToolRegistry
 
+__all__ = ["rules_file"]  # what else front ends need, who see no store
+
 _MOST_PATHS = 100_000
 
 
@@ -34,6 +36,15 @@ def rules_in_force(config: Config, workspace: Path) -> tuple[Rule, ...]:
     own = known_rules([parse_rule(text, effect, "settings") for effect, texts in named for text in texts])
     tools = ToolRegistry()
     return (*own, *(rule for kept in read_rules(workspace) if (rule := _kept(kept, tools)[0]) is not None))
+
+
+def granted_rules(workspace: Path) -> Sequence[str]:
+    """Return the rules that were granted for always in a workspace.
+
+    Raises:
+        ConfigError: their file cannot be read.
+    """
+    return [rule.text for rule in read_rules(workspace) if rule.effect is Effect.ALLOW]
 
 
 def known_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:

@@ -61,6 +61,18 @@ _MOST_NAMED = 20
 _LOOK_LIMIT_S = 5.0
 
 
+async def find_models(config: Config) -> Sequence[ServerFound]:
+    """Return the model servers that answer, with what they serve."""
+    return await Servers(config).find_answering()
+
+
+def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:
+    """Return the address that the settings name, if no server was found there; else an empty string."""
+    if not config.url:
+        return ""
+    return "" if any(is_same_server(server.url, config.url) for server in servers) else root_url(config.url)
+
+
 async def examine_named(config: Config, name: str) -> ExamResult:
     """Find a model by its name on the servers that answer, and examine it.
 

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 from lmtui.app.checks import FULL, BackendReport, backend_reports, counter_name, free_space, memory_bytes, workspace_problem
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
-from lmtui.app.model_servers import lacking_models, largest_model
-from lmtui.app.reports import find_models
+from lmtui.app.model_servers import find_models, lacking_models, largest_model
 from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow, say
 from lmtui.config import Loaded
 from lmtui.core.errors import ConfigError, UsageError

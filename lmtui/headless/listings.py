@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lmtui.app.archive import as_json, as_text, exported
+from lmtui.app.archive import archive_of, as_json, as_text, exported, session_events, session_log
 from lmtui.app.checks import backend_reports, build_image, make_project_image, project_image_source, workspace_problem
+from lmtui.app.folder_rules import granted_rules, rules_file
 from lmtui.app.host import Runtime
-from lmtui.app.model_servers import examine_named
-from lmtui.app.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log, silent_address
+from lmtui.app.model_servers import examine_named, find_models, silent_address
 from lmtui.command_line import say
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core import events
@@ -356,7 +356,7 @@ Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]
 
 
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
-    found = list_sessions(workspace, arguments.search, arguments.limit)
+    found = archive_of(workspace).sessions(arguments.search, arguments.limit)
     if arguments.json:
         _print_json([dataclasses.asdict(summary) for summary in found])
         return 0

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from lmtui.app.archive import last_session, session_log
 from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event
-from lmtui.app.reports import last_session, session_log
 from lmtui.app.session_models import last_model
 from lmtui.command_line import say
 from lmtui.commands.command import AskYes, Begin, CommandContext, OpenView, Output

@@ -13,8 +13,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from lmtui.app.archive import archive_of, bare_history
 from lmtui.app.host import encode_event
-from lmtui.app.reports import bare_history, list_sessions
 from lmtui.core import events
 from lmtui.core.events import ApprovalRequested, pending_approvals
 from lmtui.core.messages import Image, Usage
@@ -57,7 +57,7 @@ async def listed(api: ApiContext, query: wire.SessionsQuery) -> wire.SessionList
     found: list[wire.SessionInfo] = []
     for folder in folders:
         runtimes = [each for each in api.hub.runtimes if each.workspace == folder]  # one for each set of flags
-        find = runtimes[0].archive.sessions if runtimes else partial(list_sessions, folder)
+        find = (runtimes[0].archive if runtimes else archive_of(folder)).sessions
         rows = api.hub.as_seen_here(await asyncio.to_thread(find, query.search, query.limit))
         is_open = {each.id: each for runtime in runtimes for each in runtime.sessions}
         for row in rows:

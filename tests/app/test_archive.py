@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.reports import session_events
+from lmtui.app.archive import session_events
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import (
     ApprovalRequested,

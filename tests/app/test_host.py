@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.app.archive import session_log
 from lmtui.app.host import Runtime
-from lmtui.app.reports import session_log
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import Notice, SessionOpened, ToolCallFinished, TurnEnded, TurnReason

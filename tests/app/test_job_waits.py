@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.app.archive import archive_of
 from lmtui.app.host import Runtime
-from lmtui.app.reports import list_sessions
 from lmtui.core.agent_events import WaitSet
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.job_table import JobFile
@@ -59,7 +59,7 @@ async def test_a_lost_wait_that_is_due_goes_on_at_once(workspace: Path, open_one
     next_life = open_one(server.url)
     task = asyncio.ensure_future(next_life.serve())
     try:
-        await until(lambda: list_sessions(workspace)[0].state == "done")
+        await until(lambda: archive_of(workspace).sessions()[0].state == "done")
     finally:
         await jobs_of(next_life).stop()
     assert task.cancelled()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from lmtui.app.archive import archive_of, session_events
 from lmtui.app.host import Runtime
-from lmtui.app.reports import list_sessions, session_events
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.events import ModeChanged, ToolCallFinished, TurnEnded
 from lmtui.core.permissions.rules import Mode
@@ -51,7 +51,7 @@ async def test_a_job_runs_as_a_session_of_its_own_that_is_named_after_it_and_let
     await one_pass(runtime)
     job = await the_job(runtime)
     assert (job.history.runs, job.history.last_outcome, job.due, job.state) == (1, "done", None, "done")
-    found = list_sessions(workspace)
+    found = archive_of(workspace).sessions()
     assert [(each.id, each.title, each.state) for each in found] == [(job.history.last_session, "Hello", "done")]
     gc.collect()
     assert not [each for each in gc.get_objects() if isinstance(each, EngineSession) and each.id == found[0].id]
@@ -130,7 +130,7 @@ async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_bac
     job = await the_job(away)
     assert (job.history.last_outcome, job.history.last_session, job.history.tries) == ("done", session.id, 0)
     assert "server was away" in again.requests[-1].body["messages"][-1]["content"]
-    assert len(list_sessions(workspace)) == 1
+    assert len(archive_of(workspace).sessions()) == 1
 
 
 async def run_without_server(session: EngineSession, text: str) -> None:
@@ -156,7 +156,7 @@ async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_sessio
     await one_pass(second)
     job = await the_job(second)
     assert (job.history.last_outcome, job.history.runs) == ("done", 1)
-    assert len(list_sessions(workspace)) == 1
+    assert len(archive_of(workspace).sessions()) == 1
     reminder = server.requests[-1].body["messages"][-1]["content"]
     assert "was stopped while you worked" in reminder
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lmtui.app.reports import silent_address
+from lmtui.app.model_servers import silent_address
 from lmtui.config import Config
 from lmtui.core.servers import LoadState, ServedModel, ServerFound, model_details
 from lmtui.headless.doctor import server_offer
