@@ -71,13 +71,15 @@ class TabSocket:
         """Run the app until it is left or the tab is closed."""
         running = asyncio.create_task(self._tab.run(), context=contextvars.Context())  # each app has a context of its own
         running.add_done_callback(lambda _: self._frames.put_nowait(None))
+        writing = asyncio.create_task(self._write())
         try:
-            await until_one_ends(self._read(), self._write())
-        finally:
+            await until_one_ends(self._read(), asyncio.shield(writing))
+        finally:  # what the app draws last is still sent
             self._tab.leave()
             _ = await asyncio.wait({running}, timeout=_LEAVE_LIMIT_S)
-            _ = running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            for task in (running, writing):
+                _ = task.cancel()
+            await asyncio.gather(running, writing, return_exceptions=True)
 
     async def _write(self) -> None:
         """Send what the app draws, all that waits in one frame; at its end close the tab."""
