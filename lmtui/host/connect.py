@@ -120,7 +120,7 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
     if (found := running_host()) is not None and found.version == __version__:
         return found
     with _start_lock():  # of two that start one at once the second finds it
-        if (found := running_host()) is not None and (found.version == __version__ or not _ended_idle()):
+        if (found := running_host()) is not None and (found.version == __version__ or not _end_if_idle()):
             return found
         if found is not None and found.http and not options:
             options = ("--http", found.http.partition("//")[2])
@@ -139,7 +139,7 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
         raise LmtuiError(f"the host did not start: {text or 'no reason given'}", f"See {log}.")
 
 
-def _ended_idle() -> bool:
+def _end_if_idle() -> bool:
     """End a host that is idle; tell whether it has ended."""
     try:
         status = ask_host(STATUS)

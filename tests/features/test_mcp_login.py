@@ -100,10 +100,10 @@ async def test_a_key_in_the_headers_needs_no_login_and_a_wrong_one_is_a_failure_
     found = Client(tmp_path, behind.url, "t0ken")
     assert await found.start() is ServerState.READY
     assert behind.seen["/registration"] == 0
+    assert await found.server._ask_user(Form("paper", "Who?")) is None, "outside of a call nobody is asked"
     await found.server.close()
     found = Client(tmp_path, behind.url, "wrong")
-    assert await found.start() is ServerState.FAILED
-    assert found.server.problem
+    assert (await found.start(), bool(found.server.problem)) == (ServerState.FAILED, True)
     await found.server.close()
 
 

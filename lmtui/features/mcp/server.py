@@ -227,7 +227,7 @@ class RunningServer:
         finally:
             del self._asked[call]
 
-    async def _put(self, form: Form) -> Mapping[str, object] | None:
+    async def _ask_user(self, form: Form) -> Mapping[str, object] | None:
         """Put a form before the user, and note it with the last call under way; without one it is declined."""
         if not self._asked:
             return None
@@ -334,7 +334,7 @@ class RunningServer:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         address = await address_of(self.memory, self._around, parts)
         self.place = address.process.place if address.process is not None else ""
-        hooks = ConnectionHooks(self._note, self._put, self._visit, self.memory.log.redactor)
+        hooks = ConnectionHooks(self._note, self._ask_user, self._visit, self.memory.log.redactor)
         connection: SdkConnection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
         return connection
 

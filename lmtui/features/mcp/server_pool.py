@@ -61,7 +61,7 @@ class McpRoom:
                 each.cancel()
 
     async def loaded(self) -> None:
-        """Wait until the files are read and what may start does; this begins with the first who waits."""
+        """Wait until the files are read and what may start is started; the first call begins that."""
         if self._loading is None:
             self._loading = asyncio.create_task(self._load(), name="mcp servers")
         await asyncio.shield(self._loading)

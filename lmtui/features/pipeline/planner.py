@@ -178,8 +178,8 @@ def is_check(text: str) -> bool:
 def joined(parts: Sequence[Sequence[TaskDraft]]) -> dict[int, TaskSpec]:
     """Return the tasks of all parts, numbered from 1, each waiting for numbers.
 
-    A title or a number means a task of the same part, else a title one of any, else a name the first one on that file.  A task
-    that is there twice counts once.
+    What a task waits for is looked up by title, then by number, in its own part, then by title in all parts, then as the name
+    of a file: that means the first task on it.  A task that is there twice counts once.
     """
     numbers: dict[tuple[str, ...], int] = {}
     drafts: dict[int, tuple[TaskDraft, dict[str | int, int]]] = {}
@@ -215,7 +215,7 @@ _LOST = "Left out: it was to wait for {!r}, which is not a task."
 def chunks(text: str, most_tokens: int, count_tokens: TokenCounter, level: int = 0) -> list[str]:
     """Return a text in parts of at most so many tokens, cut at headings, else list items, paragraphs, lines, anywhere.
 
-    The parts joined are the text.  `level` is that of the first cut, see `_units`; beyond those a text is cut in its middle.
+    The parts joined are the text.  `level` says where to cut first, as in `_units`; after its last one a text is cut in half.
     """
     if len(text) < 2 or count_tokens(text) <= max(1, most_tokens):
         return [text]

@@ -98,7 +98,7 @@ class _TaskWork:
 
 
 class PlanRunner:
-    """Works on one plan.  Who changes the queue sets `wake`, so that it is looked at now.
+    """Works on one plan.  Set `wake` after a change of the queue: it is read again at once.
 
     Args:
         host: of the workspace.
@@ -475,7 +475,7 @@ _AT_ONCE = 200  # paths for one call of git
 
 @dataclass(frozen=True, slots=True)
 class CommitTrace:
-    """Commits the work on one plan in the workspace of a sandbox; where the options have no commits or git is missing, none.
+    """Commits the work on one plan in the workspace of a sandbox, unless the options rule that out or git is missing.
 
     A repository that is there is respected: what the user has not committed stays uncommitted.
     """
