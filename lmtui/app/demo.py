@@ -1,34 +1,13 @@
-"""The demo: a scripted server on its own port and a fresh folder for the real tools to work in."""
+"""The demo's folder: fresh, for the real tools to work in."""
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import sanitize_line
-from lmtui.models.demo_scripts import demo_scenarios
-from lmtui.models.scripted_server import ScriptedServer
-
-
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """A running demo: its folder and its server."""
-
-    folder: Path
-    server: ScriptedServer
-
-    async def stop(self) -> None:
-        """Stop the server; the folder stays."""
-        await self.server.__aexit__(None, None, None)
-
-
-async def start_demo(folder: Path, rate: float) -> Demo:
-    """Start the scripted server for a folder; `rate` is words a second, 0 as fast as they are taken."""
-    server = await ScriptedServer(*demo_scenarios(rate)).__aenter__()
-    return Demo(folder, server)
 
 
 async def start_repository(sandbox: Sandbox) -> str:

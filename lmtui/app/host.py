@@ -18,7 +18,7 @@ from pathlib import Path
 from lmtui import __version__
 from lmtui.app.archive import SessionArchive, encode_event
 from lmtui.app.attempts import Attempts
-from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
+from lmtui.app.demo import fresh_folder, start_repository
 from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import keep_grants, kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
@@ -50,7 +50,8 @@ from lmtui.engine.subagent_runs import TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.service import CommandCall, SessionVariant
-from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
+from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK, demo_scenarios
+from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
 from lmtui.sandbox.host_paths import check_workspace
@@ -175,7 +176,7 @@ class Runtime:
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
         self.when_opened: list[Callable[[EngineSession], object]] = []  # called with each session that is opened
-        self._demo: Demo | None = None
+        self._demo: ScriptedServer | None = None  # the server of the demo
         self.demo_folder: Path | None = None  # where the demo is to work; None: in a folder of its own
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
         self.settings: SettingsControls = UserSettings(defaults, lambda: defaults, self._use_config)
@@ -370,9 +371,10 @@ class Runtime:
         The script is ours, so where no sandbox works it may run its commands without one, and says so.
         """
         await self._close_sessions()
-        demo = self._demo = await start_demo(check_workspace(folder), rate)
-        await self._use_workspace(demo.folder)
-        self.servers.set_in_use(demo.server.url, DEMO_MODEL)
+        folder = check_workspace(folder)
+        self._demo = await ScriptedServer(*demo_scenarios(rate)).__aenter__()
+        await self._use_workspace(folder)
+        self.servers.set_in_use(self._demo.url, DEMO_MODEL)
         sandbox, lacks = await self.sandbox(), ""
         try:
             status = await sandbox.status()
@@ -383,7 +385,7 @@ class Runtime:
                 raise
             lacks = f"{error}; the demo's own commands run without one"
             self.config = replace(self.config, sandbox="process")
-            await self._use_workspace(demo.folder)
+            await self._use_workspace(folder)
             sandbox = await self.sandbox()
         return "; ".join(part for part in (lacks, await start_repository(sandbox)) if part)
 
@@ -404,7 +406,7 @@ class Runtime:
         await self._sandbox.close()
         await self.servers.close()
         if self._demo is not None:
-            await self._demo.stop()
+            await self._demo.__aexit__(None, None, None)
             self._demo = None
 
     def _parts(
