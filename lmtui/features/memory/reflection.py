@@ -178,7 +178,7 @@ def _fact(item: Mapping[str, object], evidence: Evidence) -> MemoryProposal | No
         return None
     if evidence.origin != YOU:
         quote = evidence.text.replace("“", '"').replace("”", '"')
-        return _line(ProposalKind.FACT, f"{ORIGIN_NAMES[evidence.origin]} said: “{quote}”", evidence)
+        return _line(ProposalKind.FACT, f"{evidence.speaker} said: “{quote}”", evidence)
     scope = MemoryScope.USER if item.get("scope") == MemoryScope.USER else MemoryScope.PROJECT
     return _line(ProposalKind.FACT, text, evidence, scope)
 

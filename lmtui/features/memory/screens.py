@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -14,17 +15,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.features.memory.commands import SCOPE
 from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note
-from lmtui.features.memory.values import (
-    KIND_NAMES,
-    NO_PROPOSALS,
-    ORIGIN_NAMES,
-    Evidence,
-    MemoryProposal,
-    ProposalKind,
-    SearchHit,
-    SearchSource,
-    WorkspaceMemory,
-)
+from lmtui.features.memory.values import KIND_NAMES, NO_PROPOSALS, MemoryProposal, ProposalKind, SearchSource, WorkspaceMemory
 from lmtui.tui.commands import Command
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import whole_text
@@ -230,7 +221,8 @@ def details(item: Item, width: int) -> list[Line]:
     found = [*wrap(((claim, "strong"),), width), *wrap(((short, "muted"),), width)]
     if isinstance(item, Note):
         return found
-    found += [(), *(line for each in item.evidence for line in _quote(each, width)), ()]
+    quotes = (_quote(each.text, "" if each.origin == "you" else each.speaker, each.turn, width) for each in item.evidence)
+    found += [(), *itertools.chain.from_iterable(quotes), ()]
     near = [line for each in item.similar for line in indent(wrap(((sanitize_line(each), ""),), width - 2), (("· ", "muted"),))]
     found += [(("Similar, already kept", "strong"),), *near, ()] if near else []
     shown = "" if item.is_note else item.text
@@ -260,15 +252,14 @@ def _age(day: str, now: Callable[[], datetime]) -> str:
     return "today" if days <= 0 else "yesterday" if days == 1 else f"{days} days ago"
 
 
-def _quote(evidence: Evidence, width: int) -> list[Line]:
-    """Return what was said behind a bar, with who said it, unless the user did, and when."""
-    is_own = evidence.origin == "you"
-    bar: Span = ("▌ ", "accent" if is_own else "warn")
-    where = f"turn {evidence.turn}" if evidence.turn else ""
-    lines = wrap(((sanitize_line(evidence.text), ""),), max(12, width - 12))[:_MOST_QUOTE_ROWS]
+def _quote(text: str, speaker: str, turn: int, width: int) -> list[Line]:
+    """Return what was said behind a bar, with who said it, where that was not the user, and when."""
+    bar: Span = ("▌ ", "warn" if speaker else "accent")
+    where = f"turn {turn}" if turn else ""
+    lines = wrap(((sanitize_line(text), ""),), max(12, width - 12))[:_MOST_QUOTE_ROWS]
     first = row((bar, *lines[0]), ((where, "muted"),), width)
-    source: Line = (bar, (f"from {ORIGIN_NAMES.get(evidence.origin, evidence.origin)}", "warn"))
-    return [first, *indent(lines[1:], (bar,)), *(() if is_own else (source,))]
+    source: Line = (bar, (f"from {speaker}", "warn"))
+    return [first, *indent(lines[1:], (bar,)), *((source,) if speaker else ())]
 
 
 class MemoryController(FeatureController):
@@ -289,21 +280,29 @@ class MemoryController(FeatureController):
         _ = self.workbench.app.run_worker(tried(self.workbench, self._search(words)), group="find", exclusive=True)
 
     async def _search(self, words: str) -> None:
-        """List what is found, and open what is chosen; the first time, the folder is indexed first."""
+        """List what is found; the first time, the folder is indexed first.
+
+        What is chosen is opened: a session, the notes, or where a file is, in the prompt.
+        """
         screen = self.workbench.app.screen
         hits = await self.host.extensions[WorkspaceMemory].search(words, _MOST_HITS)
-        if hits and self.workbench.app.screen is not screen:
+        if not hits:
+            self.workbench.say("Nothing was found.")
+            return
+        if self.workbench.app.screen is not screen:
             self.workbench.say(f"/find {sanitize_line(words)}: {pluralize(len(hits), 'hit')}; search again to see them.")
             return
-        self.workbench.say("" if hits else "Nothing was found.")
+        self.workbench.say("")
+        choices: list[Choice] = []
+        for number, hit in enumerate(hits):
+            place = SCOPE_NAMES[MemoryScope(hit.place)] if hit.source is SearchSource.MEMORY else hit.place
+            said = sanitize_line(" ".join((hit.title or hit.text).split()))
+            choices.append(Choice(str(number), sanitize_line(place), said, hit.text, hit.source))
         title = f'Find "{fit(sanitize_line(words), 40)}"'
-        choices = [_choice(number, hit) for number, hit in enumerate(hits)]
-        chosen = await self.workbench.app.push_screen_wait(Picker(title, choices, noun="hit")) if choices else None
-        if chosen is not None:
-            self._open(hits[int(chosen)])
-
-    def _open(self, hit: SearchHit) -> None:
-        """Open a session, write where a file is into the prompt, or show the notes."""
+        chosen = await self.workbench.app.push_screen_wait(Picker(title, choices, noun="hit"))
+        if chosen is None:
+            return
+        hit = hits[int(chosen)]
         if hit.source is SearchSource.SESSION:
             self.open_session(hit.place)
         elif hit.source is SearchSource.MEMORY:
@@ -314,9 +313,3 @@ class MemoryController(FeatureController):
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, MemoryList):
             _ = self.workbench.app.push_screen(MemoryList(self.host.extensions[WorkspaceMemory], self.workbench.now))
-
-
-def _choice(number: int, hit: SearchHit) -> Choice:
-    place = SCOPE_NAMES[MemoryScope(hit.place)] if hit.source is SearchSource.MEMORY else hit.place
-    said = sanitize_line(" ".join((hit.title or hit.text).split()))
-    return Choice(str(number), sanitize_line(place), said, hit.text, hit.source)

@@ -67,6 +67,11 @@ class Evidence:
     origin: str = "you"
     turn: int = 0
 
+    @property
+    def speaker(self) -> str:
+        """Return in words whose it is."""
+        return ORIGIN_NAMES.get(self.origin, self.origin)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryProposal:
@@ -196,10 +201,9 @@ class WorkspaceMemory(Protocol):
 
 def proposal_lines(proposal: MemoryProposal) -> list[str]:
     """Return a proposal for people: what it says, where it would go, and what it is made from."""
-    about = " · ".join(
-        filter(None, (KIND_NAMES[proposal.kind], SCOPE_NAMES[proposal.scope], proposal.source_text, proposal.date))
-    )
+    facts = KIND_NAMES[proposal.kind], SCOPE_NAMES[proposal.scope], proposal.source_text, proposal.date
     text = [sanitize(line) for line in proposal.text.splitlines()] if not proposal.is_note else []
-    quotes = [f'  turn {each.turn}, {ORIGIN_NAMES.get(each.origin, each.origin)}: "{each.text}"' for each in proposal.evidence]
+    quotes = [f'  turn {each.turn}, {each.speaker}: "{each.text}"' for each in proposal.evidence]
     near = [f"  kept already: {each}" for each in proposal.similar]
+    about = " · ".join(filter(None, facts))
     return [proposal.claim, f"  {about}", *(f"  | {line}" for line in text), *map(sanitize_line, (*quotes, *near))]
