@@ -437,30 +437,35 @@ class Servers:
             ProviderError: none is there.
             UsageError: the one that was chosen has several models, and none is named; or it lacks one that a role names.
         """
-        if self._choice.url:
-            await self._require_one_model(among)
-            await self._require_roles()
-            return ""
-        found = [server for server in await find_servers() if server.chat_models]
-        if not found:
-            raise ProviderError(
-                Fault.UNREACHABLE,
-                "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
-                "Start one, or name another with --url; `lmtui demo` needs none.",
+        said = ""
+        if not self._choice.url:
+            servers = [server for server in await find_servers() if server.chat_models]
+            if not servers:
+                raise ProviderError(
+                    Fault.UNREACHABLE,
+                    "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
+                    "Start one, or name another with --url; `lmtui demo` needs none.",
+                )
+            model = _named_model(self._config) or _first_model(servers[0])
+            self.set_in_use(servers[0].url, model)
+            said = f"using {servers[0].kind} at {servers[0].url}, model {model}"
+        found = await self._look() if not self.model or _named_models(self._config) else None
+        if found is not None and not self.model:
+            self._choose_model(found, among)
+        if found is not None and (lacks := lacking_models(self._config, found)):
+            there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
+            raise UsageError(
+                f"the server has no such model: {lacks}",
+                f"It has {there}. Name one of them with --ROLE-model, or in the setting roles.",
             )
-        server = found[0]
-        model = _named_model(self._config) or _first_model(server)
-        self.set_in_use(server.url, model)
-        await self._require_roles()
-        return f"using {server.kind} at {server.url}, model {model}"
+        return said
 
-    async def _require_one_model(self, among: Sequence[str]) -> None:
-        found = None if self._choice.model else await self._look()
-        models = found.chat_models if found is not None else ()
+    def _choose_model(self, server: ServerFound, among: Sequence[str]) -> None:
+        models = server.chat_models
         if len(models) > 1 and among:
-            found_names = (each.name for name in among for each in models if name.lower() in each.name.lower())
-            self._choice = replace(self._choice, model=next(found_names, models[0].name))
-        elif found is not None and found.needs_model:
+            found = (each.name for name in among for each in models if name.lower() in each.name.lower())
+            self._choice = replace(self._choice, model=next(found, models[0].name))
+        elif server.needs_model:
             names = ", ".join(sanitize_line(model.name) for model in models[:_MOST_NAMED])
             more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
@@ -471,15 +476,6 @@ class Servers:
             return await look_at(self._choice.url, self.key_for(self._choice.url), _LOOK_LIMIT_S)
         await self._pool().look(is_now=True)
         return self._pool().merged()
-
-    async def _require_roles(self) -> None:
-        found = await self._look() if _named_models(self._config) else None
-        if found is not None and (lacks := lacking_models(self._config, found)):
-            there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
-            raise UsageError(
-                f"the server has no such model: {lacks}",
-                f"It has {there}. Name one of them with --ROLE-model, or in the setting roles.",
-            )
 
     async def close(self) -> None:
         """End the model file that runs, and every provider."""
