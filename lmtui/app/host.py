@@ -173,26 +173,26 @@ class Runtime:
         self._models = SessionModels(self.servers, PromptCaches(self.servers.place_of), is_forced=is_model_forced)
         self.servers.before_unload = lambda url: self._models.sleep(url=url)
         self.servers.key_changed = self._renew_models
-        self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
+        self._sandbox = CurrentSandbox(lambda: (self.workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
         self.when_opened: list[Callable[[EngineSession], object]] = []  # called with each session that is opened
         self._demo: ScriptedServer | None = None  # the server of the demo
         self.demo_folder: Path | None = None  # where the demo is to work; None: in a folder of its own
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
         self.settings: SettingsControls = UserSettings(defaults, lambda: defaults, self._use_config)
-        self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
+        self.files = WorkspaceFiles(lambda: self.workspace, self.sandbox)
         self._settle_in(workspace)
         self.plans_first = False  # the next new session begins in plan mode, and goes back to the configured one
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
-        own = FolderTrust(self._workspace, loaded, reload, self._use_config)
+        own = FolderTrust(self.workspace, loaded, reload, self._use_config)
         self.trust = CompositeTrust(own, self._features.trust)
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
         """Take other settings, but not in the demo, which has its own server."""
-        rules_in_force(config, self._workspace)
+        rules_in_force(config, self.workspace)
         if self._demo is not None:
             return
         self.config = config
@@ -210,16 +210,8 @@ class Runtime:
                 session.set_model(used.model or (self.servers.model if is_in_use else ""))
 
     @property
-    def workspace(self) -> Path:
-        return self._workspace
-
-    @property
     def setup_note(self) -> str:
         return "" if self.servers.is_chosen else "No model server is chosen yet."
-
-    @property
-    def extensions(self) -> Extensions:
-        return self._features.extensions
 
     @property
     def sessions(self) -> Sequence[EngineSession]:
@@ -232,11 +224,11 @@ class Runtime:
 
     def tools(self) -> Sequence[ToolSpec]:
         """Return the tools of lmtui's own that the model of a new session may call."""
-        return tools_of(self.config, self._workspace).specs(ToolSet.ALL, sees=True)
+        return tools_of(self.config, self.workspace).specs(ToolSet.ALL, sees=True)
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the permission rules of the settings and the stored ones."""
-        return rules_in_force(self.config, self._workspace)
+        return rules_in_force(self.config, self.workspace)
 
     def works(self) -> Sequence[str]:
         """Return in words what is done next to sessions, for which this process has to stay."""
@@ -276,7 +268,7 @@ class Runtime:
             raise UsageError(NO_TRIAL)
         session = EngineSession(self._parts(session_id, asked, own, self._store.create, policy, is_apart=variant is not None))
         is_unattended = policy is not None and not policy.is_attended
-        session.emit(events.SessionOpened(workspace=str(self._workspace), version=__version__, is_unattended=is_unattended))
+        session.emit(events.SessionOpened(workspace=str(self.workspace), version=__version__, is_unattended=is_unattended))
         for event in self._first_events(asked, has_mode=variant is None):
             session.emit(event)
         if self.plans_first:
@@ -422,7 +414,7 @@ class Runtime:
         """Return what a session works with; one that `is_apart` gets nothing that acts outside its sandbox."""
         config, sandbox = own.config, own.sandbox
         policy = policy or Policy(is_attended=self.is_attended)
-        own_tools = tools_of(config, self._workspace, {} if is_apart else self._features.told())
+        own_tools = tools_of(config, self.workspace, {} if is_apart else self._features.told())
         given = self._features.equip(session_id, config, sandbox, is_apart=is_apart)
         given.features.add(Interpreter, interpreter_of(config, sandbox))
         if not is_apart:
@@ -439,7 +431,7 @@ class Runtime:
             points=given.points,
             redactor=self.servers.redactor.also(value for each in self._features for value in each.secrets()),
             policy=replace(
-                policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules))
+                policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self.workspace), *known_rules(policy.rules))
             ),
             main=_model_settings(config, asked.model),
             model=self._model_access(config),
@@ -453,10 +445,10 @@ class Runtime:
         """Return what the sub-agents of a session are made of."""
 
         def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:
-            own = child_tools(str(self._workspace), kind, can_send=can_send, limits=command_limits(config))
+            own = child_tools(str(self.workspace), kind, can_send=can_send, limits=command_limits(config))
             return self._features.child_toolbox(own, kind)
 
-        papers = AgentPapers(self._workspace, session_id, is_kept=config.keep_agents == "on")
+        papers = AgentPapers(self.workspace, session_id, is_kept=config.keep_agents == "on")
         return TeamParts(
             toolbox=toolbox,
             parallel=lambda: self.servers.provider().slot_count,
@@ -484,9 +476,9 @@ class Runtime:
         session.subscribe(self.servers.keep_used)
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
         session.when_closed.append(partial(self._models.forget, session.id))
-        session.subscribe(partial(keep_grants, self._workspace, session, lambda: self.sessions))
+        session.subscribe(partial(keep_grants, self.workspace, session, lambda: self.sessions))
         self._features.follow(session, is_ours=self._store.is_ours(session.id))
-        for problem in filter(None, (*kept_problems(self._workspace), self.servers.unasked_roles())):
+        for problem in filter(None, (*kept_problems(self.workspace), self.servers.unasked_roles())):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         session.prepare(is_eager=self.is_attended)
         for told in self.when_opened:
@@ -495,10 +487,11 @@ class Runtime:
 
     def _settle_in(self, folder: Path) -> None:
         """Make what belongs to a folder alone."""
-        self._workspace, self._store = folder, SessionStore(folder)
+        self.workspace, self._store = folder, SessionStore(folder)
         self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, Path.cwd())
         self.attempts = Attempts(self)
         self._features = WorkspaceFeatures(self)
+        self.extensions: Extensions = self._features.extensions
         self._features.extensions.add(WorkspaceAttempts, self.attempts)
         self.trust = CompositeTrust(self._features.trust)
 

@@ -133,20 +133,15 @@ async def git_changes(sandbox: WorkspaceSandbox) -> tuple[FileChange, ...]:
         prefixes = tuple(f"{path}/" for path in folders)
         untracked = [path for path in paths if path in new or path.startswith(prefixes)]
     tracked = tracked[:MOST_FILES]
-    base = await _base(sandbox) if tracked else ""
+    has_commit = bool(tracked) and (await sandbox.run_git(("rev-parse", "--verify", "--quiet", "HEAD"))).exit_code == 0
     found: list[FileChange] = []
     for at in range(0, len(tracked), _MOST_TOGETHER):
         together = tracked[at : at + _MOST_TOGETHER]
-        diffs = await _diffs(sandbox, base, together)
+        diffs = await _diffs(sandbox, "HEAD" if has_commit else _NO_COMMIT, together)
         found += [_change(path, states[path], diff) for path, diff in zip(together, diffs, strict=True)]
     for path in untracked[: MOST_FILES - len(found)]:
         found.append(await _untracked(sandbox, path))
     return tuple(sorted(found, key=lambda change: change.path))
-
-
-async def _base(sandbox: Sandbox) -> str:
-    result = await sandbox.run_git(("rev-parse", "--verify", "--quiet", "HEAD"))
-    return "HEAD" if result.exit_code == 0 else _NO_COMMIT
 
 
 async def _diffs(sandbox: Sandbox, base: str, paths: Sequence[str]) -> list[str]:
