@@ -377,7 +377,7 @@ async def _answer(ask: Ask, prompt: str, *, may_be_empty: bool) -> tuple[str, li
 def _titles(parts: Sequence[Sequence[TaskDraft]], most_tokens: int, count_tokens: TokenCounter) -> list[str]:
     """Return the titles so far, the last ones if not all fit."""
     titles: list[str] = []
-    for title in reversed([each.title for each in joined(parts).values()]):
+    for title in dict.fromkeys(draft.spec.title for part in reversed(parts) for draft in reversed(part)):
         most_tokens -= count_tokens(title) + 2
         if most_tokens < 0:
             break
