@@ -277,8 +277,7 @@ class WorkspaceSearch:
 
     def _read_file(self, path: str) -> list[Chunk]:
         with contextlib.suppress(NotPlain):
-            data = read_plain(self._workspace, path, MAX_FILE_BYTES + 1) or b""
-            file = decode(data) if len(data) <= MAX_FILE_BYTES else None
+            file = decode(read_plain(self._workspace, path, MAX_FILE_BYTES) or b"")
             return [] if file is None or is_generated(file.text) else cut(path, file.text)
         return []
 
