@@ -106,7 +106,6 @@ def children() -> set[str]:
     return {pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
 
 
-@pytest.mark.full
 async def test_single_hunks_are_kept_and_what_was_there_before_too(
     sandbox: WorkspaceSandbox, tried: Tried, workspace: Path
 ) -> None:
