@@ -215,7 +215,7 @@ def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
 
 
 def _require(given: Any, types: Mapping[str, type], where: str = "") -> None:  # Any: JSON
-    """Raise `UsageError` where a part of a report is no object with values of these types."""
+    """Raise `UsageError` where a part of a report is not an object with values of these types."""
     problem = "" if isinstance(given, dict) else "it is not an object"
     wrong = (name for name, kind in types.items() if not problem and not isinstance(given.get(name), kind))
     problem = problem or next((f"{name} is missing or has the wrong type" for name in wrong), "")
