@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -243,10 +244,8 @@ def changes_of(accepted: Sequence[RawTool], offered: Sequence[RawTool]) -> tuple
 
 def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
     """Return tools by name; of several with one name each has a number."""
-    found: dict[tuple[str, int], RawTool] = {}
-    for tool in tools:
-        found[tool.name, next(each for each in count() if (tool.name, each) not in found)] = tool
-    return found
+    numbers: defaultdict[str, count[int]] = defaultdict(count)
+    return {(tool.name, next(numbers[tool.name])): tool for tool in tools}
 
 
 def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
