@@ -139,7 +139,7 @@ def _cut(text: str, most: int) -> str:
 def _find_quote(parts: Sequence[tuple[str, TranscriptPart]], quote: str) -> Evidence | None:
     """Return who said something, the user before all others; None where nobody did, or it has too few words.
 
-    The parts stand behind their keys: case, blanks and punctuation do not count.
+    Each part comes behind its key: case, blanks and punctuation do not count.
     """
     pieces = [key for each in _LEFT_OUT.split(_LABEL.sub("", quote)) if (key := note_key(each))]
     if min((len(piece.split()) for piece in pieces), default=0) < _LEAST_QUOTE_WORDS:
