@@ -17,7 +17,7 @@ from PIL import Image
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from lmtui.app.host import DEMO_TASK, open_runtime  # noqa: E402 - the checkout is not installed
+from lmtui.app.host import DEMO_TASK, Runtime  # noqa: E402 - the checkout is not installed
 from lmtui.config import Config  # noqa: E402 - the checkout is not installed
 from lmtui.tui.app import LmtuiApp  # noqa: E402 - the checkout is not installed
 from lmtui.tui.options import StartOptions  # noqa: E402 - the checkout is not installed
@@ -47,7 +47,7 @@ async def picture(scene: Scene) -> str:
 async def demo_picture() -> str:
     """Return the SVG of a finished demo: the real runtime on the scripted model server, real tools in a real sandbox."""
     with tempfile.TemporaryDirectory() as folder:
-        runtime = open_runtime(Path(folder), Config(mode="auto"))
+        runtime = Runtime(Path(folder), Config(mode="auto"))
         options = StartOptions(task=DEMO_TASK, is_demo=True, workspace=folder, mode="auto", theme=DEFAULT)
         app = LmtuiApp(lambda: runtime, options)
         async with app.run_test(size=WIDE) as pilot, asyncio.timeout(120):

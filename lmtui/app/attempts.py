@@ -354,7 +354,7 @@ class Attempts:
         next_number = max(self._works, default=0) + 1
         if next_number > MOST_ATTEMPTS:
             raise UsageError(f"there are {MOST_ATTEMPTS} attempts already")
-        config = replace(config_of(self._host.config, next_number), mode="auto")
+        config = config_of(self._host.config, next_number)
         plan = replace(self._known(number).plan, number=next_number, config=config, runs_always=True)
         self._add(plan)
         self._changed()

@@ -472,10 +472,9 @@ class Runtime:
 
     def _keep(self, session: EngineSession, asked: SessionProvider) -> EngineSession:
         self._sessions[session.id] = session
-        self._models.keep(session.id, asked, session.emit)
+        self._models.keep(session, asked)
         session.subscribe(self.servers.keep_used)
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
-        session.when_closed.append(partial(self._models.forget, session.id))
         session.subscribe(partial(keep_grants, self.workspace, session, lambda: self.sessions))
         self._features.follow(session, is_ours=self._store.is_ours(session.id))
         for problem in filter(None, (*kept_problems(self.workspace), self.servers.unasked_roles())):

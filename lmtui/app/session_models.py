@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from lmtui.core.messages import Completion, ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServedModel
+from lmtui.engine.session import EngineSession
 from lmtui.models.discovery import look_at
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.endpoint_pool import ServerPool
@@ -117,12 +118,13 @@ class SessionModels:
             return self.at(note=f"{lacks}, which this session used last. It goes on with {model}{at}.")
         return SessionProvider(servers.provider("" if is_same else used.url), servers.asked_as, used.model)
 
-    def keep(self, session_id: str, asked: SessionProvider, tell: Callable[[events.Notice], object]) -> None:
-        """Take note of what an open session asks; `tell` takes what there is to say of its prompt cache."""
-        self._providers[session_id] = asked
-        asked.session_id = session_id
+    def keep(self, session: EngineSession, asked: SessionProvider) -> None:
+        """Take note of what an open session asks, until it is closed; it is told what there is to say of its prompt cache."""
+        self._providers[session.id] = asked
+        session.when_closed.append(partial(self._providers.pop, session.id, None))
+        asked.session_id = session.id
         if asked.cache is not None:
-            asked.cache.tell = tell
+            asked.cache.tell = session.emit
 
     async def sleep(self, session_id: str = "", url: str = "") -> None:
         """Save the prompt cache of an open session, or of all at a server, before that forgets it."""
@@ -139,10 +141,6 @@ class SessionModels:
     def switch(self, session_id: str) -> None:
         """Let an open session ask the server in use, from its next request on."""
         self._providers[session_id].switch(self._servers.provider())
-
-    def forget(self, session_id: str) -> None:
-        """Forget a session that was closed."""
-        _ = self._providers.pop(session_id, None)
 
 
 def last_model(past: Sequence[events.Envelope]) -> events.ModelChanged | None:
