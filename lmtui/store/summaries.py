@@ -178,11 +178,6 @@ class Summaries:
         return replace(summary, is_elsewhere=True) if is_held else summary
 
 
-def summaries(store: SessionStore, search: str = "", limit: int = 50) -> list[SessionSummary]:
-    """Return the newest sessions; see `Summaries.find`."""
-    return list(Summaries(store).find(search, limit))
-
-
 def last_used(store: SessionStore) -> str:
     """Return the id of the session whose log was written last, empty where there is none."""
     known = Summaries(store)

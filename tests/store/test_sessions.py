@@ -11,7 +11,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.store.session_logs import EVENT_TYPES, SessionStore, decode, encode, load, new_session_id
-from lmtui.store.summaries import summaries
+from lmtui.store.summaries import Summaries
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 ID = "20260102_030405_abcdef"
@@ -139,10 +139,10 @@ def test_lists_are_newest_first_and_searchable_and_ids_are_found_by_their_end(tm
             store.path(wrong)
     newest = new_session_id(datetime(2027, 1, 1, tzinfo=UTC))
     written(store, newest)
-    found = summaries(store)
+    found = [*Summaries(store).find()]
     assert ([summary.id for summary in found][::2], found[0].title, found[0].state) == ([newest, ID], "Fix the bug", "done")
-    assert (found[0].last_line, len(summaries(store, "LOOKING bug"))) == ("looking at it", 3)
-    assert (summaries(store, "looking elsewhere"), len(summaries(store, limit=1))) == ([], 1)
+    assert (found[0].last_line, len([*Summaries(store).find("LOOKING bug")])) == ("looking at it", 3)
+    assert ([*Summaries(store).find("looking elsewhere")], len([*Summaries(store).find(limit=1)])) == ([], 1)
 
 
 def test_what_was_written_is_read_back_and_what_is_no_event_refused(tmp_path: Path) -> None:

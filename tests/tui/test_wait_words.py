@@ -9,7 +9,7 @@ from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed, Wait
 from lmtui.core.events import Envelope, Event, SessionOpened, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.proposals import Proposal
 from lmtui.store.session_logs import SessionStore
-from lmtui.store.summaries import summaries
+from lmtui.store.summaries import Summaries
 from lmtui.tui.modals.switcher import session_row
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import activity_text, live_state
@@ -68,7 +68,7 @@ def test_the_status_line_says_until_when_a_session_waits() -> None:
 def test_the_list_says_when_a_session_wakes(
     tmp_path: Path, events: tuple[Event, ...], state: str, wakes: datetime | None
 ) -> None:
-    summary = summaries(stored(tmp_path, events))[0]
+    summary = next(Summaries(stored(tmp_path, events)).find())
     assert (summary.state, summary.wakes) == (state, wakes)
     row = "".join(text for text, _ in session_row(summary, NOW, 120))
     assert ("wakes" in row) == (wakes is not None)
@@ -78,11 +78,11 @@ def test_the_list_says_when_a_session_wakes(
 def test_a_log_that_came_from_elsewhere_is_not_said_to_wake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = stored(tmp_path, WAITING)
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "another"))
-    assert [(each.state, each.wakes) for each in summaries(store)] == [("done", None)]
+    assert [(each.state, each.wakes) for each in Summaries(store).find()] == [("done", None)]
 
 
 def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path) -> None:
-    assert [(each.state, each.wakes) for each in summaries(stored(tmp_path, WAITING[:-1]))] == [("waiting", UNTIL)]
+    assert [(each.state, each.wakes) for each in Summaries(stored(tmp_path, WAITING[:-1])).find()] == [("waiting", UNTIL)]
     state = state_of(*WAITING[:-1], TurnEnded(turn_id="turn_1", reason=TurnReason.INTERRUPTED))
     assert (live_state(state), activity_text(state, NOW)[:7]) == ("waiting", "◔ wakes")
 
@@ -93,4 +93,4 @@ def test_a_log_that_tells_of_no_time_is_listed_all_the_same(tmp_path: Path) -> N
     text = path.read_text().replace(f'"until":"{UNTIL.isoformat().replace("+00:00", "Z")}"', '"until":"9999-99-99"')
     assert "9999-99-99" in text
     path.write_text(text)
-    assert [(each.state, each.wakes) for each in summaries(store)] == [("waiting", None)]
+    assert [(each.state, each.wakes) for each in Summaries(store).find()] == [("waiting", None)]
