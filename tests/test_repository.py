@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import guards
+
 ROOT = Path(__file__).parents[1]
 MOST_BYTES, MOST_PICTURES_BYTES, MOST_PICTURES = 300_000, 8_000_000, 110
 PICTURES = (".png", ".svg", ".gif", ".jpg", ".webp")
@@ -21,3 +23,7 @@ def test_no_tracked_file_is_large_and_pictures_are_few() -> None:
     pictures = [size for name, size in sizes.items() if name.endswith(PICTURES)]
     assert len(pictures) <= MOST_PICTURES
     assert sum(pictures) <= MOST_PICTURES_BYTES
+
+
+def test_every_guard_that_make_guards_breaks_is_in_its_file() -> None:
+    assert len(guards.read()) >= 120
