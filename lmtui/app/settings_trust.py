@@ -56,7 +56,7 @@ class FolderTrust:
         return self._answered(is_trusted=True)
 
     def _answered(self, is_trusted: bool | None) -> Sequence[TrustItem]:
-        """Return what waits, if that is the answer to it as it is now; None: there is no answer."""
+        """Return what waits, if that is the answer to it as it is now; None for what was not answered."""
         answer = read_trust(self._workspace)
         now = answer.is_trusted if answer.digest == self._loaded.digest else None
         return self._loaded.waiting if now is is_trusted else ()
