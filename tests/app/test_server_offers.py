@@ -73,8 +73,8 @@ SENT = [
     ({"mode": "normal"}, True),
     ({"mode": "auto", "ask": ("mcp__paper__read_resource",)}, False),
     ({"mode": "auto", "is_attended": False}, True),
-    ({"mode": "normal", "is_attended": False, "allow": ("mcp__paper__read_resource",)}, True),
     ({"mode": "auto", "deny": ("mcp__paper__*",)}, False),
+    ({"mode": "normal", "is_attended": False, "allow": ("mcp__paper__read_resource",)}, True),
     ({"mode": "plan"}, False),
     ({"mode": "normal", "is_attended": False}, False),
 ]
