@@ -115,7 +115,7 @@ class SessionModels:
         if not is_pooled and (lacks := await _lacks(used, key, is_only_choice=is_same)):
             at = "" if is_same else f" at {servers.provider().url}"
             model = sanitize_line(servers.model) or "the default model"
-            return self.at(note=f"{lacks}, which this session used last. It goes on with {model}{at}.")
+            return self.at(note=f"{lacks}, which this session used last. It continues with {model}{at}.")
         return SessionProvider(servers.provider("" if is_same else used.url), servers.asked_as, used.model)
 
     def keep(self, session: EngineSession, asked: SessionProvider) -> None:
