@@ -58,7 +58,7 @@ from lmtui.tools.registry import ToolRegistry
 
 FILES_URL = "gguf:"
 _MOST_NAMED = 20
-_LOOK_LIMIT_S = 5.0
+_LOOK_LIMIT_S, _IN_USE_LIMIT_S = 5.0, 4.0
 
 
 async def find_models(config: Config) -> Sequence[ServerFound]:
@@ -473,7 +473,7 @@ class Servers:
     async def _look(self) -> ServerFound | None:
         """Return what the server in use, or the pool as one server, reports."""
         if not self.is_pooled(self._choice.url):
-            return await look_at(self._choice.url, self.key_for(self._choice.url), _LOOK_LIMIT_S)
+            return await look_at(self._choice.url, self.key_for(self._choice.url), _IN_USE_LIMIT_S)
         await self._pool().look(is_now=True)
         return self._pool().merged()
 
