@@ -177,7 +177,7 @@ async def test_a_session_whose_server_is_gone_goes_on_with_the_one_in_use_and_sa
     session = await open_one().open_session(session_id)
     await run(session)
     assert one.requests
-    assert warnings(session) == [f"No server at {url}, which this session used last. It goes on with scripted at {one.url}."]
+    assert warnings(session) == [f"No server at {url}, which this session used last. It continues with scripted at {one.url}."]
 
 
 async def test_a_session_whose_model_is_gone_says_so(open_one: Open, serve: Serve) -> None:
