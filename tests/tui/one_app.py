@@ -137,7 +137,9 @@ class _Start:
         bench.pane = "chat"
         self._forget_files()
         _ = await app.sessions.open()
+        await driver.settle()  # what was closed gives the focus back by then
         bench.prompt.focus()
+        await driver.until(lambda: bench.prompt.has_focus)
         await driver.settle()
 
     def _forget_files(self) -> None:
