@@ -63,8 +63,7 @@ def read(given: object, parts: Sequence[TranscriptPart] | None = None) -> list[M
 def test_a_transcript_tells_apart_who_said_what_and_what_the_model_says_after_a_web_page_is_the_pages() -> None:
     found = [(part.origin, part.turn) for part in parts_of(*CORRECTED)]
     assert found == [("you", 1), ("", 1), ("model", 1), ("you", 2), ("tool", 2), ("model", 2)]
-    history = log(*CORRECTED)
-    assert [part.turn for part in transcript(history, after=6)] == [2, 2, 2]
+    assert [part.turn for part in transcript(log(*CORRECTED), after=6)] == [2, 2, 2]
     parts = parts_of(said("Look it up."), *called("fetch", PAGE), answered("The API limit is 60 requests per minute."))
     assert [part.origin for part in parts] == ["you", "web", "web"]
     later = transcript(
