@@ -146,12 +146,12 @@ class Engine:
         answer: object = None
         assert process.stdin is not None
         assert process.stdout is not None
-        with contextlib.suppress(OSError):  # where it ended already, why is in what it wrote
+        with contextlib.suppress(OSError, ValueError):  # where it ended already, why is in what it wrote
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
         with contextlib.suppress(OSError, ValueError):
             answer = json.loads(process.stdout.readline())
-        told = answer if isinstance(answer, dict) else {}
+        told = answer if isinstance(answer, dict) and not self._is_stopped else {}
         if self._is_stopped or not told.get("url"):
             self.stop()
             raise _failed(self.path, str(told.get("error", "")))
