@@ -146,7 +146,7 @@ class Engine:
         answer: object = None
         assert process.stdin is not None
         assert process.stdout is not None
-        with contextlib.suppress(OSError, ValueError):  # where it ended already, why is in what it wrote
+        with contextlib.suppress(OSError, ValueError):  # if it has ended, what it wrote says why
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
         with contextlib.suppress(OSError, ValueError):
