@@ -223,7 +223,7 @@ class SdkConnection:
         if can.resources is not None:
             resources = await _listed("resources", client.list_resources, MAX_RESOURCES)
             resources += await _listed("resource templates", client.list_resource_templates, MAX_RESOURCES)
-        return _told_prompts(name, prompts), _told_resources(name, resources), can.resources is not None
+        return _listed_prompts(name, prompts), _listed_resources(name, resources), can.resources is not None
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
         """Return what a prompt says; where the model speaks in it too, who says what is before it."""
@@ -294,13 +294,13 @@ _PLAIN_URI = re.compile(r'[^\s"]{1,2000}')
 _ARGUMENT = re.compile(r"[^\s=<>\[\]]{1,64}")
 
 
-def _told_prompts(server: str, prompts: Sequence[types.Prompt]) -> Sequence[McpPrompt]:
+def _listed_prompts(server: str, prompts: Sequence[types.Prompt]) -> Sequence[McpPrompt]:
     """Return a server's prompts under names that can be typed; one that wants what cannot be typed is left out."""
     found: list[McpPrompt] = []
     taken: set[str] = set()
     for prompt in sorted(prompts, key=lambda prompt: prompt.name):
         wanted = [(each.name, bool(each.required)) for each in prompt.arguments or ()]
-        arguments = tuple(each for each in wanted[:_MAX_ARGUMENTS] if _can_be_told(each[0], _ARGUMENT))
+        arguments = tuple(each for each in wanted[:_MAX_ARGUMENTS] if _can_be_listed(each[0], _ARGUMENT))
         if any(is_needed for _, is_needed in {*wanted} - {*arguments}):
             continue
         name = told_name(server, prompt.name, taken)
@@ -310,18 +310,18 @@ def _told_prompts(server: str, prompts: Sequence[types.Prompt]) -> Sequence[McpP
     return found
 
 
-def _told_resources(server: str, resources: Sequence[types.Resource | types.ResourceTemplate]) -> Sequence[Resource]:
+def _listed_resources(server: str, resources: Sequence[types.Resource | types.ResourceTemplate]) -> Sequence[Resource]:
     """Return a server's resources; what hides something in its address, or cannot be typed, is left out."""
     found: list[Resource] = []
     for each in resources:
         uri, is_template = (each.uri_template, True) if isinstance(each, types.ResourceTemplate) else (each.uri, False)
-        if _can_be_told(uri, _PLAIN_URI):
+        if _can_be_listed(uri, _PLAIN_URI):
             title = harmless(each.title or each.name, _MAX_WORDS_CHARS)
             found.append(Resource(server_key(server), uri, title, is_template))
     return found[:MAX_RESOURCES]
 
 
-def _can_be_told(text: str, pattern: re.Pattern[str]) -> bool:
+def _can_be_listed(text: str, pattern: re.Pattern[str]) -> bool:
     return pattern.fullmatch(text) is not None and sanitize_path(text) == text
 
 

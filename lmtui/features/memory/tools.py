@@ -134,7 +134,7 @@ def _of_mistake(given: MistakeArguments) -> dict[str, object]:
     return {"fact": mistake_text(given.trigger, given.rule, given.root_cause, given.test), "kind": NoteKind.MISTAKE}
 
 
-def _meant(arguments: OperationArguments) -> SearchArguments | NoteArguments:
+def _search_or_note(arguments: OperationArguments) -> SearchArguments | NoteArguments:
     """Return the search or the note that an operation is."""
     if arguments.operation in _SEARCHES:
         return SearchArguments(query=arguments.content)
@@ -142,12 +142,12 @@ def _meant(arguments: OperationArguments) -> SearchArguments | NoteArguments:
 
 
 async def _operate(arguments: OperationArguments, context: ToolContext) -> ToolResult:
-    meant = _meant(arguments)
+    meant = _search_or_note(arguments)
     return await (_search(meant, context) if isinstance(meant, SearchArguments) else _append(meant, context))
 
 
 async def _preview_operation(arguments: OperationArguments, context: ToolContext) -> Preview:
-    meant = _meant(arguments)
+    meant = _search_or_note(arguments)
     return Preview(meant.query) if isinstance(meant, SearchArguments) else await _preview_note(meant, context)
 
 
