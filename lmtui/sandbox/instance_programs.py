@@ -11,11 +11,10 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import json
 import logging
 import os
-import struct
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,13 +29,14 @@ from lmtui.paths import SCRATCH, kept_dir, path_inside
 from lmtui.plain_files import find_program
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, GUEST, Backend
+from lmtui.sandbox.guest import protocol
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.package_indexes import certificates_of
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.project_tools import ProjectTools, Shown, fetching, with_program
 from lmtui.sandbox.proxy import Proxy
-from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
+from lmtui.sandbox.supervisor_client import Answer, Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, GuardMoment
 
 _log = logging.getLogger(__name__)
@@ -174,10 +174,11 @@ class SandboxBackground:
             async with self._pool.staying_client() as client:
                 entry.client = client
                 await self._begin(entry)
-                entry.number, answer = client.begin("run", fields, on_live=live)
+                entry.number, answer = client.begin("run", fields, on_output=live)
                 started.set_result(None)
                 try:
-                    reply = replies.parse(await answer, replies.RunReply)
+                    facts, _ = await asyncio.shield(answer)  # which a cancel would end
+                    reply = replies.parse(facts, replies.RunReply)
                     entry.exit_code, entry.why = reply.exit, entry.why or ("" if reply.reason == "exit" else reply.reason)
                 except asyncio.CancelledError:
                     await client.stop(entry.number)
@@ -240,13 +241,10 @@ class LaneProcess:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._unread_bytes = 0
         self._closing: asyncio.Future[None] | None = None
-        self._number, self._ended = client.begin("serve", fields, on_piece=self._take)
+        self._number, self._ended = client.begin("serve", fields, on_output=self._take, on_error=on_error)
         self._ended.add_done_callback(self._tell_end)
 
-    def _take(self, name: str, data: bytes) -> None:
-        if name == "err":
-            self._on_error(data)
-            return
+    def _take(self, data: bytes, _skipped_bytes: int) -> None:
         self._unread_bytes += len(data)
         if self._unread_bytes <= _MOST_UNREAD_BYTES:
             self._pieces.put_nowait(data)
@@ -275,11 +273,11 @@ class LaneProcess:
             self._closing.add_done_callback(lambda _: self._pieces.put_nowait(b""))
         return self._closing
 
-    def _tell_end(self, ended: asyncio.Future[dict[str, object]]) -> None:
+    def _tell_end(self, ended: asyncio.Future[Answer]) -> None:
         if ended.cancelled() or (error := ended.exception()) is not None:
             text = "" if ended.cancelled() or self._closing is not None else f"lmtui: {error}\n"
         else:
-            facts = ended.result()
+            facts, _ = ended.result()
             why = facts.get("error") or f"it ended ({facts.get('reason')}, exit code {facts.get('exit')})"
             text = f"lmtui: {sanitize_line(str(why))[:500]}\n"
             if self._missing and ("error" in facts or facts.get("exit") in _NOT_STARTED):
@@ -409,12 +407,7 @@ def _words(backend: Backend, launch: Launch, *, can_write: bool) -> str:
 _STOP_S = 3.0
 _MAX_FRAME_BYTES = 8_388_608
 _MAX_HELD_CHARS = 400_000
-_HEAD_BYTES = 4
 _FRAMES_AT_ONCE = 100
-
-
-class _Broken(Exception):
-    """The interpreter has ended, or says what no frame can be."""
 
 
 @dataclass(slots=True)
@@ -447,7 +440,8 @@ class LaneInterpreter:
         self._hosts = hosts
         self._turn = asyncio.Lock()
         self._process: Served | None = None
-        self._unread = bytearray()
+        self._decoder = protocol.Decoder(_MAX_FRAME_BYTES)
+        self._frames: deque[protocol.Message] = deque()  # unread ones
 
     async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
         async with self._turn:
@@ -460,12 +454,12 @@ class LaneInterpreter:
         process = self._process or await self._begin()
         held, is_ok, is_lost, is_timed_out = _Held(), False, False, False
         try:
-            await process.write(_frame({"code": code}))
+            await process.write(protocol.encode({"code": code}, _MAX_FRAME_BYTES))
             async with asyncio.timeout(timeout_s):
                 is_ok = await self._until_done(process, held, on_output)
         except TimeoutError:
             is_timed_out, is_lost = True, not await self._stop(process, held, on_output)
-        except (_Broken, SandboxError):
+        except (protocol.ProtocolError, SandboxError):
             is_lost = True
             await self._end()
         except asyncio.CancelledError:
@@ -487,7 +481,7 @@ class LaneInterpreter:
         source = (GUEST / "interpreter.py").read_text(encoding="utf-8")
         arguments = ("python3", "-I", "-u", "-X", "utf8", "-c", source)
         launch = Launch(arguments, {"MPLBACKEND": "Agg"}, hosts=self._hosts, shows_added=True)
-        self._unread = bytearray()
+        self._decoder, self._frames = protocol.Decoder(_MAX_FRAME_BYTES), deque()
         self._process = await (await self._found()).open(launch, lambda _: None)
         return self._process
 
@@ -499,10 +493,10 @@ class LaneInterpreter:
     async def _stop(self, process: Served, held: _Held, on_output: Callable[[str], None]) -> bool:
         """Stop what runs; False where it did not let itself be stopped, and is ended with all that it knew."""
         try:
-            await process.write(_frame({"stop": True}))
+            await process.write(protocol.encode({"stop": True}))
             async with asyncio.timeout(_STOP_S):
                 await self._until_done(process, held, on_output)
-        except (TimeoutError, _Broken, SandboxError):
+        except (TimeoutError, protocol.ProtocolError, SandboxError):
             await self._end()
             return False
         return True
@@ -522,37 +516,18 @@ class LaneInterpreter:
             elif "done" in frame:
                 return frame["done"] is True
 
-    async def _next(self, process: Served) -> dict[str, object]:
+    async def _next(self, process: Served) -> protocol.Message:
         """Return the next frame; one that is waited for no longer stays unread as a whole.
 
         Raises:
-            _Broken: there is none, or it is none.
+            ProtocolError: the interpreter has ended, or says what no frame can be.
         """
-        await self._fill(process, _HEAD_BYTES)
-        (size,) = struct.unpack_from(">I", self._unread)
-        if size > _MAX_FRAME_BYTES:
-            raise _Broken
-        end = _HEAD_BYTES + size
-        await self._fill(process, end)
-        body = bytes(self._unread[_HEAD_BYTES:end])
-        del self._unread[:end]
-        try:
-            frame = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise _Broken from error
-        return frame if isinstance(frame, dict) else {}
-
-    async def _fill(self, process: Served, count: int) -> None:
-        while len(self._unread) < count:
+        while not self._frames:
             piece = await process.read()
             if not piece:
-                raise _Broken
-            self._unread += piece
-
-
-def _frame(fields: dict[str, object]) -> bytes:
-    data = json.dumps(fields).encode()
-    return struct.pack(">I", len(data)) + data
+                raise protocol.ProtocolError("the interpreter has ended")
+            self._frames += self._decoder.feed(piece)
+        return self._frames.popleft()
 
 
 def _image(told: object, number: int) -> list[Image]:

@@ -228,17 +228,17 @@ _MAX_REPLY_BYTES = 18_874_368
 _STOPPING_S = 1.0
 _PATIENCE_S = 5.0
 
-Live = Callable[[bytes, int], None]
-Piece = Callable[[str, bytes], None]
+Output = Callable[[bytes, int], None]
+Answer = tuple[dict[str, object], bytes]
 
 
 @dataclass(slots=True)
 class _Pending:
     """A call that waits for its answer."""
 
-    answer: asyncio.Future[dict[str, object]]
-    on_live: Live | None = None
-    on_piece: Piece | None = None
+    answer: asyncio.Future[Answer]
+    on_output: Output | None = None
+    on_error: Callable[[bytes], None] | None = None
     data: bytearray = field(default_factory=bytearray)
 
 
@@ -276,8 +276,8 @@ class Client:
         self._reading = asyncio.create_task(self._read(decoder, messages[1:]))
 
     async def call(
-        self, op: str, fields: Mapping[str, object], data: bytes = b"", *, limit_s: float, on_live: Live | None = None
-    ) -> tuple[dict[str, object], bytes]:
+        self, op: str, fields: Mapping[str, object], data: bytes = b"", *, limit_s: float, on_output: Output | None = None
+    ) -> Answer:
         """Make a call and return the fields and the data of its answer.
 
         A call that is cancelled is stopped inside first; where that takes more than a second the whole instance is ended.
@@ -285,24 +285,18 @@ class Client:
         Raises:
             SandboxError: no answer in time, or the supervisor is gone or talks nonsense; the instance is ended then.
         """
-        pending = _Pending(asyncio.get_running_loop().create_future(), on_live)
-        identity = self._send(op, fields, data, pending)
+        identity, answer = self.begin(op, fields, data, on_output=on_output)
         try:
             if data:
                 await self._link.drain()
             async with asyncio.timeout(limit_s):
-                facts = await asyncio.shield(pending.answer)
+                return await asyncio.shield(answer)
         except TimeoutError as error:
             await self._break(f"the sandbox gave no answer within {limit_s:.0f} s")
             raise SandboxError(self._broken) from error
         except asyncio.CancelledError:
-            await to_the_end(self._stop(identity, pending))
+            await self.stop(identity)
             raise
-        finally:
-            self._pending.pop(identity, None)
-            if pending.answer.done() and not pending.answer.cancelled():
-                pending.answer.exception()  # seen, whether or not it was raised
-        return facts, bytes(pending.data)
 
     async def ask(
         self, shape: type[replies.R], op: str, fields: Mapping[str, object], data: bytes = b"", *, limit_s: float
@@ -316,25 +310,36 @@ class Client:
         return replies.parse(facts, shape), answer
 
     def begin(
-        self, op: str, fields: Mapping[str, object], *, on_piece: Piece | None = None, on_live: Live | None = None
-    ) -> tuple[int, asyncio.Future[dict[str, object]]]:
-        """Start a program that stays; return the number of the call and how the program will have ended.
+        self,
+        op: str,
+        fields: Mapping[str, object],
+        data: bytes = b"",
+        *,
+        on_output: Output | None = None,
+        on_error: Callable[[bytes], None] | None = None,
+    ) -> tuple[int, asyncio.Future[Answer]]:
+        """Begin a call; return its number and what will be its answer: of a program, how it ended.
 
-        `on_piece` gets each piece of output of a program that the instance serves, with `out` or `err`; `on_live` a command's
-        output.  The program ends with the instance at the latest.
+        `on_output` gets each piece of the program's output, with how many bytes before it were skipped, and `on_error` its
+        errors where these are apart.  It ends with the instance at the latest.
 
         Raises:
             SandboxError: the instance is gone.
         """
-        pending = _Pending(asyncio.get_running_loop().create_future(), on_live, on_piece)
-        identity = self._send(op, fields, pending=pending)
-        pending.answer.add_done_callback(lambda _: self._pending.pop(identity, None))
+        pending = _Pending(asyncio.get_running_loop().create_future(), on_output, on_error)
+        identity = self._send(op, fields, data, pending)
+
+        def forget(answer: asyncio.Future[Answer]) -> None:
+            del self._pending[identity]
+            _ = answer.cancelled() or answer.exception()  # seen, whether or not it was raised
+
+        pending.answer.add_done_callback(forget)
         return identity, pending.answer
 
     async def stop(self, identity: int) -> None:
         """Stop what `begin` started and wait until nothing of it runs any more."""
         if (pending := self._pending.get(identity)) is not None:
-            await to_the_end(self._stop(identity, pending))
+            await to_the_end(self._stop(identity, pending.answer))
 
     async def feed(self, target: int, data: bytes) -> None:
         """Send input to the program that the instance serves.
@@ -376,12 +381,11 @@ class Client:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reading
 
-    async def _stop(self, identity: int, pending: _Pending) -> None:
-        """Stop a call inside and wait until nothing of it runs any more."""
-        if self._broken or pending.answer.done():
+    async def _stop(self, identity: int, answer: asyncio.Future[Answer]) -> None:
+        if self._broken or answer.done():
             return
         self._send("kill", {"target": identity})
-        done, _ = await asyncio.wait({pending.answer}, timeout=_STOPPING_S)
+        done, _ = await asyncio.wait({answer}, timeout=_STOPPING_S)
         if not done:
             await self._break("a command could not be stopped, so the sandbox was ended")
 
@@ -406,17 +410,16 @@ class Client:
         pending = self._pending.get(identity)
         if pending is None:
             return  # the call was given up meanwhile
-        if "live" in message:
-            skipped, data = message.get("skipped"), protocol.unpack(message["live"])
+        if "out" in message:
+            skipped, data = message.get("skipped"), protocol.unpack(message["out"])
             if type(skipped) is not int or skipped < 0:
                 raise protocol.ProtocolError("a count that is none")
-            if pending.on_live is not None:
-                pending.on_live(data, skipped)
-        elif "out" in message or "err" in message:
-            name = "out" if "out" in message else "err"
-            data = protocol.unpack(message[name])
-            if pending.on_piece is not None:
-                pending.on_piece(name, data)
+            if pending.on_output is not None:
+                pending.on_output(data, skipped)
+        elif "err" in message:
+            data = protocol.unpack(message["err"])
+            if pending.on_error is not None:
+                pending.on_error(data)
         elif "data" in message:
             pending.data += protocol.unpack(message["data"])
             if len(pending.data) > _MAX_REPLY_BYTES:
@@ -424,7 +427,7 @@ class Client:
         elif message.pop("done", None) is True:
             del message["id"]
             if not pending.answer.done():
-                pending.answer.set_result(message)
+                pending.answer.set_result((message, bytes(pending.data)))
         else:
             raise protocol.ProtocolError("a frame of no known kind")
 

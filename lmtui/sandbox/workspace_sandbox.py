@@ -495,7 +495,7 @@ class WorkspaceSandbox:
 
     async def _run(self, client: Client, op: str, limit_s: int, on_output: OutputSink | None, **fields: object) -> ExecResult:
         live = replies.LiveOutput(on_output) if on_output is not None else None
-        facts, data = await client.call(op, fields, limit_s=limit_s + _SPARE_S, on_live=live)
+        facts, data = await client.call(op, fields, limit_s=limit_s + _SPARE_S, on_output=live)
         if live is not None:
             live.finish()
         reply = replies.parse(facts, replies.RunReply)

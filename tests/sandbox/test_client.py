@@ -48,7 +48,7 @@ HOSTILE = {
     "id is text": protocol.encode({"id": "1", "done": True}),
     "data is a number": protocol.encode({"id": 1, "data": 5}),
     "data is not base64": protocol.encode({"id": 1, "data": "%%%"}),
-    "live without count": protocol.encode({"id": 1, "live": ""}),
+    "output without count": protocol.encode({"id": 1, "out": ""}),
     "done is not true": protocol.encode({"id": 1, "done": 1}),
     "nothing": protocol.encode({"id": 1}),
     "end": b"",

@@ -159,7 +159,7 @@ def framed(text: str) -> bytes:
     "pieces",
     [
         (b"\xff\xff\xff\xff",), (framed("not json"),), (b"\0\0",), (framed('{"out": "a"}')[:7],), (),
-        (framed("[" * 100_000),),
+        (framed("[" * 100_000),), (framed("[]"),),
     ],
 )  # fmt: skip
 async def test_whatever_a_broken_interpreter_says_it_is_ended(pieces: tuple[bytes, ...]) -> None:
@@ -173,7 +173,7 @@ async def test_whatever_a_broken_interpreter_says_it_is_ended(pieces: tuple[byte
 async def test_odd_frames_are_passed_over_and_pictures_checked() -> None:
     frames = (
         '{"out": 5}',
-        "[]",
+        "{}",
         '{"image": "!!"}',
         '{"image": "aGVsbG8="}',
         f'{{"image": "{PNG}"}}',

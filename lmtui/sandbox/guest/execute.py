@@ -62,10 +62,8 @@ def run(
     environment: dict[str, str],
     timeout_s: float,
     settings: Settings,
-    output: int,
+    streams: tuple[int, int, int],
     *,
-    given: int = -1,
-    errors: int = -1,
     is_read: bool = False,
 ) -> Message:
     """Run a command to its end, whatever that is, and leave nothing of it behind (called in the keeper).
@@ -75,11 +73,10 @@ def run(
         environment: all its variables.
         timeout_s: when it is ended.
         settings: it runs in their `root`.
-        output: a descriptor.
-        given: the descriptor of its input, -1 for nothing.
-        errors: the descriptor of its errors, -1 for its output.
+        streams: the descriptors of its input (-1 for nothing), its output, and its errors (-1 for its output).
         is_read: code reads its output, so what it says of errors follows behind, and only if it fails.
     """
+    given, output, errors = streams
     apart = os.memfd_create("errors") if is_read else errors
     child = os.fork()
     if child == 0:

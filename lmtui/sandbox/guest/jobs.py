@@ -1,7 +1,6 @@
-"""The jobs under way: each has a keeper, a pipe for its result and, for a command, one for its output.
+"""The jobs under way: each has a keeper, a pipe for its result and, for a program, others for what it says and is told.
 
-All of it runs in the supervisor's one thread and never waits.  Of the one program that an instance may serve, input, output and
-errors travel in frames, and none is lost: where the other end does not take what it says, it is not read either.
+All of it runs in the supervisor's one thread and never waits.
 """
 
 from __future__ import annotations
@@ -11,16 +10,14 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 
-from . import execute, process_tree, protocol
+from . import execute, process_tree
 from .beneath import Refused
 from .capture import Capture
 from .protocol import Message
-from .settings import Settings
 
 _READ_BYTES = 262_144
 _MOST_LEFT_BYTES = 2 << 20  # pipe(7): without rights a pipe holds a megabyte at most; pieces may be short
@@ -31,7 +28,6 @@ _GRACE_S = 2.0
 _CANCEL_GRACE_S = 0.7
 _CHUNK_BYTES = 65_536
 _MOST_WAITING_BYTES = 33_554_432
-_FOREVER_S = 10.0 * 365 * 86_400
 
 
 class OutputPipe:
@@ -85,11 +81,53 @@ class OutputPipe:
             self.fd = -1
 
 
+class InputPipe:
+    """The input of a program.  `fd` is -1 once it has ended."""
+
+    def __init__(self, selector: selectors.BaseSelector, fd: int) -> None:
+        self.fd = fd
+        self._selector = selector
+        self._waiting = bytearray()
+        os.set_blocking(fd, False)
+
+    def write(self, data: bytes | bytearray) -> int:
+        """Write what it takes at once, and return how many bytes that is."""
+        try:
+            return os.write(self.fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError:  # it closed its input; what it says last is still read
+            self.close()
+            return 0
+
+    def feed(self, data: bytes) -> bool:
+        """Put more behind what waits to be written; False where that is too much."""
+        if len(self._waiting) + len(data) > _MOST_WAITING_BYTES:
+            return False
+        if data and not self._waiting:
+            self._selector.register(self.fd, selectors.EVENT_WRITE, self._write_waiting)
+        self._waiting += data
+        return True
+
+    def close(self) -> None:
+        """Close it; idempotent."""
+        if self._waiting:
+            self._selector.unregister(self.fd)
+            self._waiting.clear()
+        execute.close_all(self.fd)
+        self.fd = -1
+
+    def _write_waiting(self) -> bool:
+        del self._waiting[: self.write(self._waiting[:_CHUNK_BYTES])]
+        if not self._waiting and self.fd >= 0:
+            self._selector.unregister(self.fd)
+        return True
+
+
 class Job:
     """One job; `hard_deadline` is when the supervisor no longer trusts the keeper to end it.
 
-    It has ended when its `outcome` has, which brings the result.  Of one that `stays` only the pieces are read, so the last of
-    them is sent too.
+    It has ended when its `outcome` has, which brings the result.  One with an `input` stays.
     """
 
     def __init__(self, selector: selectors.BaseSelector, identity: int, keeper: int, result_fd: int, timeout_s: float) -> None:
@@ -100,8 +138,8 @@ class Job:
         self.hard_deadline = self.started + timeout_s + _GRACE_S
         self.capture: Capture | None = None
         self.outputs = [self.outcome]
-        self.input_fd = -1
-        self.stays = self.is_stopping = False
+        self.input: InputPipe | None = None
+        self.is_stopping = False
         self.memory_bytes = 0
         self.max_result_bytes = _MAX_RESULT_BYTES
         self.result = bytearray()
@@ -136,7 +174,7 @@ class RunningJobs:
             OSError: no process could be made.
         """
         reading, writing = os.pipe()
-        others = [fd for job in self.jobs.values() for fd in (job.input_fd, *(output.fd for output in job.outputs))]
+        others = [pipe.fd for job in self.jobs.values() for pipe in (*job.outputs, job.input) if pipe is not None]
         try:
             keeper = os.fork()
             if keeper == 0:
@@ -149,40 +187,48 @@ class RunningJobs:
         job = self.jobs[identity] = Job(self._selector, identity, keeper, reading, timeout_s)
         return job
 
-    def start_command(
-        self, identity: int, message: Message, run: Callable[[float, int, int], Message], capture: Capture
-    ) -> None:
-        """Run a command with the limits of a message.
+    def start_program(
+        self,
+        identity: int,
+        message: Message,
+        run: Callable[[tuple[int, int, int]], Message],
+        timeout_s: float,
+        takes: Sequence[Callable[[bytes], None]],
+        *,
+        has_input: bool,
+    ) -> Job:
+        """Run a program with the memory of a message.
 
-        In the keeper `run` gets its seconds and the descriptors of its output and its input (-1: none).
+        In the keeper `run` gets the descriptors of its input, its output and its errors; -1 is none.  `takes` get its output
+        and, where there are two, its errors.
 
         Raises:
             OSError: no process could be made.
         """
-        timeout_s, stays = float(message["timeout_s"]), bool(message.get("takes_input"))
-        reading, writing = os.pipe()
-        taking, giving = os.pipe() if stays else (-1, -1)
-        task = partial(run, timeout_s, writing, taking)
-        job = self.start(identity, task, timeout_s, (reading, giving), (writing, taking))
-        job.capture, job.input_fd, job.stays = capture, giving, stays
+        taking, giving = os.pipe() if has_input else (-1, -1)
+        readings, writings = zip(*(os.pipe() for _ in takes), strict=True)
+        task = partial(run, (taking, writings[0], writings[1] if writings[1:] else -1))
+        job = self.start(identity, task, timeout_s, (giving, *readings), (taking, *writings))
         job.memory_bytes = int(message["memory_mb"]) << 20
-        job.outputs.append(OutputPipe(self._selector, reading, capture.add))
-        if stays:
-            os.set_blocking(giving, False)
+        job.outputs += [OutputPipe(self._selector, *pair) for pair in zip(readings, takes, strict=True)]
+        job.input = InputPipe(self._selector, giving) if has_input else None
+        return job
 
-    def feed(self, identity: int, data: bytes) -> int:
-        """Give a command input; return how many bytes it took."""
+    def input_of(self, identity: int) -> InputPipe:
+        """Return the open input of a program.
+
+        Raises:
+            Refused: there is none.
+        """
         job = self.jobs.get(identity)
-        if job is None or job.input_fd < 0:
+        if job is None or job.input is None or job.input.fd < 0:
             raise Refused("it takes no input: it has ended, or its input is closed")
-        try:
-            return os.write(job.input_fd, data)
-        except BlockingIOError:
-            return 0
-        except BrokenPipeError:
-            os.close(job.input_fd)
-            job.input_fd = -1
-            return 0
+        return job.input
+
+    def feed(self, identity: int, data: bytes) -> None:
+        """Give a program input as soon as it takes it; what is too much in the end, ends it."""
+        if not self.input_of(identity).feed(data):
+            self.stop(identity)
 
     def stop(self, identity: int, number: int = execute.SIGNAL_CANCEL) -> None:
         """Ask a keeper to end its job; one that does not in time is ended from here."""
@@ -209,12 +255,17 @@ class RunningJobs:
                 output.end()
             if job.capture is not None:
                 job.capture.close()
-            if job.input_fd >= 0:
-                os.close(job.input_fd)
+            if job.input is not None:
+                job.input.close()
         return [(job, _parse(job.result) or {"reason": "killed"}) for job in finished]
 
-    def watch(self) -> None:
-        """Hold commands to their memory and number of processes, and end keepers that are overdue."""
+    def watch(self, *, is_taken: bool) -> None:
+        """Hold commands to their memory and number of processes, and end keepers that are overdue.
+
+        If the other end has enough for now (not `is_taken`), what programs say is left where it is, unless it is captured.
+        """
+        for output in (each for job in self.jobs.values() if job.capture is None for each in job.outputs[1:]):
+            (output.watch if is_taken else output.leave)()
         now = time.monotonic()
         if now - self._watched_at < _TICK_S:
             return
@@ -258,93 +309,6 @@ class RunningJobs:
         keepers = frozenset(job.keeper for job in self.jobs.values())
         if not process_tree.kill_below(os.getpid(), time.monotonic() + 1.0, keepers) and os.getpid() == 1:
             process_tree.send_signal(-1, signal.SIGKILL)
-
-
-class Service:
-    """Starts the program, carries its bytes, and says how it ended."""
-
-    def __init__(
-        self, selector: selectors.BaseSelector, jobs: RunningJobs, options: Settings, send: Callable[[Message], None]
-    ) -> None:
-        self._selector = selector
-        self._jobs = jobs
-        self._options = options
-        self._send = send
-        self.id = 0
-        self._input = -1
-        self._waiting = bytearray()
-        self._outputs: list[OutputPipe] = []
-
-    def start(self, identity: int, message: Message) -> None:
-        """Start the program.
-
-        Raises:
-            Refused: this instance serves nothing, serves already, or has no such program.
-            OSError: no process could be made.
-        """
-        if not self._options.serves or self.id:
-            raise Refused(f"this instance serves {'a program already' if self.id else 'no program'}")
-        variables = {str(key): str(value) for key, value in message["variables"].items()}
-        environment = self._options.commands_environment | variables
-        folder = os.path.join(self._options.root, str(message["folder"]))
-        name, *rest = message["arguments"]
-        whole = os.path.join(folder, name) if "/" in name else name
-        path = import_module("shutil").which(whole, path=environment.get("PATH", ""))
-        if path is None:
-            raise Refused(f"the program {name} is not there")
-        (input_r, input_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
-        options = self._options.with_values(root=folder)
-        task = partial(execute.run, (path, *rest), environment, _FOREVER_S, options, out_w, given=input_r, errors=err_w)
-        job = self._jobs.start(identity, task, _FOREVER_S, (input_w, out_r, err_r), (input_r, out_w, err_w))
-        job.memory_bytes = int(message["memory_mb"]) << 20
-        self.id, self._input = identity, input_w
-        os.set_blocking(input_w, False)
-        pipes = (("out", out_r), ("err", err_r))
-        self._outputs = [OutputPipe(self._selector, fd, partial(self._send_piece, name)) for name, fd in pipes]
-        job.outputs += self._outputs
-
-    def feed(self, target: int, data: bytes) -> None:
-        """Put more behind what waits to be its input; what it does not take in the end, ends it."""
-        if target != self.id or self._input < 0:
-            return
-        if len(self._waiting) + len(data) > _MOST_WAITING_BYTES:
-            self._jobs.stop(self.id)
-            return
-        if not self._waiting:
-            self._selector.register(self._input, selectors.EVENT_WRITE, self._write)
-        self._waiting += data
-
-    def watch(self, *, is_taken: bool) -> None:
-        """Read its outputs, or leave them where they are if the other end has enough for now."""
-        for output in self._outputs:
-            (output.watch if is_taken else output.leave)()
-
-    def finish(self, result: Message) -> Message:
-        """Return the facts of how it ended."""
-        self._close_input()
-        return {"exit": 137, "reason": "killed", **{key: result[key] for key in ("exit", "reason", "error") if key in result}}
-
-    def _write(self) -> bool:
-        try:
-            with suppress(BlockingIOError):
-                del self._waiting[: os.write(self._input, self._waiting[:_CHUNK_BYTES])]
-        except OSError:  # it closed its input; what it says last is still read
-            self._close_input()
-            return True
-        if not self._waiting:
-            self._selector.unregister(self._input)
-        return True
-
-    def _close_input(self) -> None:
-        if self._input >= 0:
-            if self._waiting:
-                self._selector.unregister(self._input)
-                self._waiting.clear()
-            os.close(self._input)
-            self._input = -1
-
-    def _send_piece(self, name: str, piece: bytes) -> None:
-        self._send({"id": self.id, name: protocol.pack(piece)})
 
 
 def _parse(result: bytearray) -> Message:

@@ -376,7 +376,7 @@ def _git(arguments: list[str], settings: Settings, limit_s: float = _GIT_S) -> b
         return None
     with tempfile.TemporaryFile() as output:
         fd = os.dup(output.fileno())
-        ended = execute.run(whole, environment, limit_s, settings, fd, is_read=True)
+        ended = execute.run(whole, environment, limit_s, settings, (-1, fd, -1), is_read=True)
         if ended["exit"] != 0:
             return None
         output.seek(0)

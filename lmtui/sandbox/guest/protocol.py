@@ -28,10 +28,10 @@ class ProtocolError(Exception):
     """What came is not a frame of this protocol."""
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Message, max_bytes: int = MAX_FRAME_BYTES) -> bytes:
     """Return a message as one frame."""
     body = json.dumps(message, separators=(",", ":")).encode()
-    if len(body) > MAX_FRAME_BYTES:
+    if len(body) > max_bytes:
         raise ProtocolError(f"a frame of {len(body)} bytes is over the limit")
     return len(body).to_bytes(4, "big") + body
 
@@ -62,7 +62,8 @@ def unpack(text: str) -> bytes:
 class Decoder:
     """Cuts a stream of bytes into messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
@@ -75,7 +76,7 @@ class Decoder:
         messages: list[Message] = []
         while len(self._buffer) >= 4:
             size = int.from_bytes(self._buffer[:4], "big")
-            if size > MAX_FRAME_BYTES:
+            if size > self._max_bytes:
                 raise ProtocolError(f"a frame of {size} bytes is over the limit")
             if len(self._buffer) < 4 + size:
                 break

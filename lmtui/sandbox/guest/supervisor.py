@@ -15,13 +15,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 
 from . import confinement, execute, files, linux, process_tree, protocol, settings
 from .beneath import Refused, Root
 from .capture import Capture, Spool
-from .jobs import LIVE_EVERY_S, Job, RunningJobs, Service
+from .jobs import LIVE_EVERY_S, Job, RunningJobs
 from .protocol import Message
 
 _MAX_QUEUED_BYTES = 2_097_152
@@ -29,6 +30,7 @@ _SEARCH_S = 20.0
 _QUICK_SURVEY = (1_500, 0.01)  # entries and seconds that the loop may spend itself
 _FULL_SURVEY = (400_000, 4.0)
 _MAX_ARGUMENT_BYTES = 131_000
+_FOREVER_S = 10.0 * 365 * 86_400
 _TREES = ("tree", "base", "source", "expected", "before", "after")
 
 
@@ -108,15 +110,15 @@ class Supervisor:
         self._shell = next((shell for shell in shells if os.access(shell, os.X_OK)), "/bin/sh")
         guarded = {"": options.root} | {each: each for each in options.writable} if options.guards else {}
         self._guards = {name: _module("guard").Guard(folder, is_added=name != "") for name, folder in guarded.items()}
-        self._service = Service(self._selector, self._jobs, options, lambda frame: self._stream.send(protocol.encode(frame)))
+        self._has_served = False
         # What returns nothing answers later, or never.
         self._operations: dict[str, Callable[[int, Message, bytes], Message | None]] = {
             "ping": lambda *_: {},
             "run": self._run,
             "git": self._git,
-            "serve": lambda identity, message, _: self._service.start(identity, message),
-            "feed": lambda _, message, data: self._service.feed(int(message["target"]), data),
-            "input": lambda _, message, data: {"taken": self._jobs.feed(int(message["target"]), data)},
+            "serve": self._serve,
+            "feed": lambda _, message, data: self._jobs.feed(int(message["target"]), data),
+            "input": lambda _, message, data: {"taken": self._jobs.input_of(int(message["target"])).write(data)},
             "kill": lambda _, message, __: self._jobs.stop(int(message["target"])),
             "read": self._read,
             "write": self._write,
@@ -148,9 +150,8 @@ class Supervisor:
         for key, _ in self._selector.select(self._jobs.wait_s()):
             if key.data() is False:
                 return False
-        self._jobs.watch()
+        self._jobs.watch(is_taken=self._stream.queued_bytes <= _MAX_QUEUED_BYTES)
         self._show_live()
-        self._service.watch(is_taken=self._stream.queued_bytes <= _MAX_QUEUED_BYTES)
         for job, result in self._jobs.take_finished():
             self._finish(job, result)
             if self._options.scratch and not self._jobs.jobs:
@@ -206,12 +207,35 @@ class Supervisor:
             raise Refused("the command has a NUL character, or is longer than 128 KiB: put it into a file and run that")
         is_own = bool(message.get("is_own"))  # a test of lmtui's, which runs no program of the workspace
         environment = self._options.environment if is_own else self._options.commands_environment
-        arguments = (self._shell, "-c", command)
+        timeout_s = float(message["timeout_s"])
+        run = partial(execute.run, (self._shell, "-c", command), environment, timeout_s, self._options)
+        self._capture(identity, message, run, timeout_s)
 
-        def run(timeout_s: float, output: int, given: int) -> Message:
-            return execute.run(arguments, environment, timeout_s, self._options, output, given=given)
+    def _capture(self, identity: int, message: Message, run: Callable[..., Message], timeout_s: float) -> None:
+        """Run a program of which head and tail are kept."""
+        capture, has_input = Capture(self._spool), bool(message.get("takes_input"))
+        job = self._jobs.start_program(identity, message, run, timeout_s, [capture.add], has_input=has_input)
+        job.capture = capture
 
-        self._jobs.start_command(identity, message, run, Capture(self._spool))
+    def _serve(self, identity: int, message: Message, _data: bytes) -> None:
+        """Start the one program that an instance serves: nothing of its output and errors is lost."""
+        if not self._options.serves or self._has_served:
+            raise Refused(f"this instance serves {'a program already' if self._has_served else 'no program'}")
+        variables = {str(key): str(value) for key, value in message["variables"].items()}
+        environment = self._options.commands_environment | variables
+        options = self._options.with_values(root=os.path.join(self._options.root, str(message["folder"])))
+        name, *rest = message["arguments"]
+        whole = os.path.join(options.root, name) if "/" in name else name
+        path = import_module("shutil").which(whole, path=environment.get("PATH", ""))
+        if path is None:
+            raise Refused(f"the program {name} is not there")
+        run = partial(execute.run, (path, *rest), environment, _FOREVER_S, options)
+        takes = [partial(self._send_piece, identity, stream) for stream in ("out", "err")]
+        self._jobs.start_program(identity, message, run, _FOREVER_S, takes, has_input=True)
+        self._has_served = True
+
+    def _send_piece(self, identity: int, stream: str, piece: bytes, skipped: int = 0) -> None:
+        self._stream.send(protocol.encode({"id": identity, stream: protocol.pack(piece), "skipped": skipped}))
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
         given = [str(argument) for argument in message["arguments"]]
@@ -219,13 +243,15 @@ class Supervisor:
         options = calls.in_folder(self._options, str(message.get("at", "")))
         arguments, environment = calls.git_command(given, options, str(message.get("reach", "")))
 
-        def run(timeout_s: float, output: int, _given: int) -> Message:
+        timeout_s = float(message["timeout_s"])
+
+        def run(streams: tuple[int, int, int]) -> Message:
             used = calls.git_environment(environment, arguments[0], given, options)
-            ended = execute.run(arguments, used, timeout_s, options, output, is_read=True)
+            ended = execute.run(arguments, used, timeout_s, options, streams, is_read=True)
             skipped = calls.skipped_hooks(environment, arguments[0], given[0], options)
             return {**ended, "skipped": skipped} if skipped else ended
 
-        self._jobs.start_command(identity, message, run, Capture(self._spool))
+        self._capture(identity, message, run, timeout_s)
 
     def _read(self, identity: int, message: Message, _data: bytes) -> None:
         facts, data = files.read(self._root_of(message), message["path"], int(message["max_bytes"]))
@@ -338,35 +364,26 @@ class Supervisor:
             is_due = now - job.shown_at > LIVE_EVERY_S and self._stream.queued_bytes < _MAX_QUEUED_BYTES
             if job.capture is not None and job.capture.live and is_due:
                 job.shown_at = now
-                self._send_live(job, job.capture)
-
-    def _send_live(self, job: Job, capture: Capture) -> None:
-        data, skipped = capture.take_live()
-        self._stream.send(protocol.encode({"id": job.id, "live": protocol.pack(data), "skipped": skipped}))
+                self._send_piece(job.id, "out", *job.capture.take_live())
 
     def _finish(self, job: Job, result: Message) -> None:
-        if job.id == self._service.id:
-            self._answer(job.id, self._service.finish(result))
-            return
-        if job.capture is None:
+        if len(job.outputs) == 1:  # not a program
             stopped = {"error": f"it took too long or was stopped ({result.get('reason')})"}
             data = protocol.unpack(result.pop("data", ""))
             self._answer(job.id, stopped if "reason" in result else result, data)
             return
-        capture = job.capture
-        if job.stays:
-            self._send_live(job, capture)
-        head = bytes(capture.head)
-        facts = {
-            "exit": 137,
-            "clean": True,
-            **result,
-            "head_bytes": len(head),
-            "total": capture.total_bytes,
-            "saved": capture.saved_path,
-            "elapsed_ms": int((time.monotonic() - job.started) * 1000),
-        }
-        self._answer(job.id, facts, head + capture.tail)
+        facts, data = {"exit": 137, "clean": True, **result}, b""
+        if (capture := job.capture) is not None:
+            if job.input is not None:  # of one that stays only the pieces are read
+                self._send_piece(job.id, "out", *capture.take_live())
+            data = bytes(capture.head + capture.tail)
+            facts |= {
+                "head_bytes": len(capture.head),
+                "total": capture.total_bytes,
+                "saved": capture.saved_path,
+                "elapsed_ms": int((time.monotonic() - job.started) * 1000),
+            }
+        self._answer(job.id, facts, data)
 
     def _answer(self, identity: int, facts: Message, data: bytes = b"") -> None:
         for frame in protocol.data_frames(identity, data):
