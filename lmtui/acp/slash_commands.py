@@ -23,7 +23,7 @@ from lmtui.commands.command import (
     ReviewEffect,
 )
 from lmtui.commands.table import command_table, run_typed
-from lmtui.commands.work_commands import changes_text
+from lmtui.core.event_text import changes_text
 from lmtui.core.prompt_text import PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import Session, SessionHost

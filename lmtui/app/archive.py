@@ -19,9 +19,10 @@ from lmtui import __version__
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanProposed, WaitSet
 from lmtui.core.errors import SessionFileError
+from lmtui.core.event_text import end_words, event_line, result_words
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
-from lmtui.core.plan_mode import plan_event_words, proposal_lines
+from lmtui.core.plan_mode import proposal_lines
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session, SessionSummary, answer_words, chosen_words
 from lmtui.engine.entries import bare
@@ -115,22 +116,20 @@ def _blocks(history: Sequence[Envelope], zone: tzinfo | None) -> Iterator[tuple[
             case events.ToolCallStarted(tool=tool, title=title):
                 yield "call", sanitize_line(tool), sanitize_path(title)
             case events.ToolCallFinished() as event:
-                words = f"{sanitize_line(event.summary)}, " if event.summary else ""
-                head = f"{'✓' if event.ok else '✗'} {words}{event.elapsed_ms} ms"
-                yield "result", head, sanitize(event.result)
+                yield "result", result_words(event), sanitize(event.result)
             case PlanProposed(proposal=proposal):
                 yield "plan", "", "\n".join(proposal_lines(proposal))
-            case PlanDecided() as event:
-                yield "note", "", plan_event_words(event)
             case events.ApprovalRequested() as event:
                 asked[event.approval_id] = event
             case events.ApprovalResolved() as event:
                 part = chosen_words(asked[event.approval_id], event) if event.approval_id in asked else ""
                 yield "note", "", sanitize_line(answer_words(event, f"{part} by" if part else ""))
-            case events.Notice(level=level, text=text) if level is not events.Level.INFO:
-                yield "note", "", f"{level}: {sanitize_line(text)}"
-            case events.TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
-                yield "end", "", f"[{reason} in {elapsed_s:.1f} s] {sanitize_line(error)}".rstrip()
+            case events.TurnEnded(error=error) as event:
+                yield "end", "", f"[{end_words(event)}] {sanitize_line(error)}".rstrip()
+            case events.Notice(level=events.Level.INFO):
+                pass
+            case events.Notice() | PlanDecided() as event:
+                yield "note", "", event_line(event)
             case _:
                 pass
 

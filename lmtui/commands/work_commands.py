@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 
 from lmtui.commands.command import (
     Begin,
@@ -19,34 +19,23 @@ from lmtui.commands.command import (
 from lmtui.commands.session_commands import SCREEN
 from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget, set_calls
+from lmtui.core.event_text import (
+    INDENT,
+    begin_deep,
+    budget_words,
+    calls_words,
+    changes_text,
+    plan_lines,
+    quoted,
+    set_budget,
+    set_calls,
+)
 from lmtui.core.events import PlanChanged
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.plan import TodoStatus
-from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.task_state import done_words
-from lmtui.core.workspace import Changes, FileChange
+from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.workspace import Changes
 
-INDENT = "  "
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
-
-
-def quoted(text: str) -> list[str]:
-    """Return what somebody else wrote as lines: indented, so that it cannot pass for what lmtui says itself."""
-    return [f"{INDENT}{line}".rstrip() for line in sanitize(text).split("\n")]
-
-
-def plan_lines(changed: PlanChanged) -> Iterator[str]:
-    """Return where the plan and the todos are."""
-    for name, items in (("plan", changed.plan.steps), ("todos", changed.plan.todos)):
-        if items:
-            now = next((item.text for item in items if item.status is TodoStatus.IN_PROGRESS), "")
-            yield f"{name}: {done_words(items)}" + (f", now: {sanitize_line(now)}" if now else "")
-    task = changed.plan.task
-    if task is not None:
-        total = f" of {task.total_count:,}" if task.total_count else ""
-        left = f", {task.remaining_count:,} left" if task.remaining_count else ""
-        yield f"task: {task.processed_count:,}{total} processed{left}"
 
 
 async def show_plan(context: CommandContext, _: str, view: str = "pane.plan") -> OpenView:
@@ -79,19 +68,6 @@ async def work_deep(context: CommandContext, words: str) -> Begin:
     task = begin_deep(context.session.budget, words)
     context.session.set_mode(Mode.PLAN)
     return Begin(lambda session: session.submit(task))
-
-
-def more_and_fewer(added: int, removed: int) -> str:
-    """Return how many lines were added and removed, as it is read aloud."""
-    return f"{pluralize(added, 'line')} more, {removed} fewer"
-
-
-def changes_text(changes: Sequence[FileChange]) -> str:
-    """Return files and what happened to each, in words."""
-    return "; ".join(
-        f"{sanitize_path(change.path)} {change.kind.value}, {more_and_fewer(change.added_lines, change.removed_lines)}"
-        for change in changes
-    )
 
 
 def _changes(context: CommandContext) -> Changes:

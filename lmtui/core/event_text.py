@@ -1,14 +1,16 @@
-"""How the model is asked and what changed in that, in one line for the user; and the words by which the user changes it."""
+"""The text of an event for every front end that prints lines; and the words by which the user sets budget and call form."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
-from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed
+from lmtui.core import events
+from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed, WaitSet
 from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
 from lmtui.core.errors import UsageError
-from lmtui.core.events import Envelope, Event, OverlayChanged, TurnEnded
+from lmtui.core.events import Envelope, Event, OverlayChanged, PlanChanged, TurnEnded
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import (
     CallFormChanged,
@@ -19,11 +21,17 @@ from lmtui.core.model_events import (
     Reminder,
     ToolSetChanged,
 )
+from lmtui.core.plan import TodoStatus
 from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.prompt_parts import PromptPartsRead, parts_words
-from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.sessions import Calls
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
+from lmtui.core.sessions import Calls, answer_words
+from lmtui.core.task_state import done_words
+from lmtui.core.times import LocalZone, moment_text
+from lmtui.core.workspace import FileChange
 
+INDENT = "  "
+_MAX_RESULT_LINES, _MAX_FAILURE_LINES = 40, 5
 _REPORT_CHARS = 200
 _DEEP_FORM = "/deep 3h 200 steps port the parser"
 
@@ -142,3 +150,144 @@ def saved_patch(history: Sequence[Envelope]) -> str:
     """Return the patch with the unmerged changes of try mode when the session was closed after its last turn."""
     last = [each.event for each in history if isinstance(each.event, OverlayChanged | TurnEnded)][-1:]
     return "".join(event.patch for event in last if isinstance(event, OverlayChanged))
+
+
+class EventText:
+    """Says what happens in a session line by line; it remembers the calls that are under way, and how many a turn made."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, events.ToolCallStarted] = {}
+        self._call_count = 0
+
+    def lines(self, event: Event) -> Iterator[str]:
+        """Yield the lines of one event, the first words of a failed call's result with it."""
+        match event:
+            case events.TurnStarted():
+                self._call_count = 0
+            case events.ToolCallStarted(call_id=call_id):
+                self._calls[call_id] = event
+                self._call_count += 1
+            case events.ToolCallFinished():
+                yield from _call_lines(event, self._calls.pop(event.call_id, None))
+            case events.TurnEnded(error=error):
+                yield from [f"error: {sanitize_line(error)}"] if error else ()
+                calls = pluralize(self._call_count, "tool call") if self._call_count else ""
+                yield f"turn finished: {end_words(event, calls)}"
+            case PlanChanged():
+                yield from plan_lines(event)
+            case _:
+                yield from event_line(event).splitlines()
+
+
+def event_line(event: Event) -> str:
+    """Return what is said of an event that stands alone; empty for none."""
+    match event:
+        case events.Notice(level=level, text=text):
+            return f"{'note' if level is events.Level.INFO else level}: {sanitize_line(text)}"
+        case events.SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
+            return f"sandbox: {sanitize_line(text)}" + (f" ({sanitize_line(reason)})" if is_weaker and reason else "")
+        case events.RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
+            again = f". Again in {pluralize(max(1, round(wait_s)), 'second')}" if wait_s else ""
+            return f"{sanitize_line(reason)}{again}{f', attempt {attempt} of {attempts}' if attempt else ''}."
+        case events.FilesChanged(changes=changes, files=files, is_tried=is_tried):
+            where = " in the overlay" if is_tried else ""
+            return f"changed{where}: {changes_text(changes) or ', '.join(map(sanitize_line, files))}"
+        case events.FilesRestored(action=action, changes=changes):
+            return f"{sanitize_line(action)} done: {changes_text(changes)}"
+        case events.Rewound():
+            return "the conversation continues from before that"
+        case events.HostReached(host=host, why_not=why_not):
+            return f"kept from reaching {sanitize_line(host)}: {sanitize_line(why_not)}" if why_not else ""
+        case events.ApprovalResolved(by=by):
+            return f"the question was answered: {sanitize_line(answer_words(event))}" if by != "user" else ""
+        case ReportWritten(text=text):
+            return sanitize(text).replace("**", "")
+        case _:
+            return _setting_line(event)
+
+
+def _setting_line(event: Event) -> str:
+    match event:
+        case events.ModeChanged(mode=mode):
+            return f"mode: {sanitize_line(mode)}"
+        case events.ModelChanged(model=model, url=url, role=role):
+            part = f" ({sanitize_line(role)})" if role else ""
+            return f"model: {sanitize_line(model) or 'the one that the server chooses'}{part}, at {sanitize_line(url)}"
+        case events.RuleRevoked(rule=rule):
+            return f"rule revoked: {sanitize_line(rule)}"
+        case WaitSet(until=until, why=why):
+            when = moment_text(until, datetime.now(UTC), LocalZone())
+            return f"waits until {when}: {sanitize_line(why)} (lmtui or `lmtui scheduler` resumes it then)"
+        case _:
+            return model_words(event)
+
+
+def _call_lines(event: events.ToolCallFinished, call: events.ToolCallStarted | None) -> Iterator[str]:
+    name = call_words(call) if call is not None else sanitize_line(event.tool)
+    who = f"{sanitize_line(event.agent)}, " if event.agent != events.ROOT else ""
+    recovered = ", a recovered call" if call is not None and call.recovered else ""
+    yield f"tool: {who}{name}{recovered} ... {result_words(event)}"
+    most = _MAX_RESULT_LINES if call is not None and call.by else 0 if event.ok else _MAX_FAILURE_LINES
+    lines = quoted(event.result.rstrip()) if event.result.strip() and most else []
+    yield from lines[:most]
+    if len(lines) > most:
+        yield f"and {pluralize(len(lines) - most, 'more line')}"
+
+
+def call_words(call: events.ToolCallStarted) -> str:
+    """Return a call: its tool, and what it is about."""
+    return f"{sanitize_line(call.tool)} {sanitize_path(call.title)}".strip()
+
+
+def result_words(event: events.ToolCallFinished) -> str:
+    """Return how a call ended, and how long it took."""
+    state, summary = "ok" if event.ok else "failed", sanitize_line(event.summary)
+    summary = re.sub(r"\+(\d+) [−-](\d+)", lambda found: more_and_fewer(int(found[1]), int(found[2])), summary)
+    return ", ".join(dict.fromkeys(filter(None, (state, summary, duration(event.elapsed_ms)))))
+
+
+def end_words(end: TurnEnded, *more: str) -> str:
+    """Return how a turn ended, with `more` of it, what it changed and how long it took."""
+    files = f"{pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
+    return ", ".join(filter(None, (end.reason.words, end.doubt, *more, files, duration(round(end.elapsed_s * 1000)))))
+
+
+def duration(elapsed_ms: int) -> str:
+    """Return a time as it should be read aloud."""
+    if elapsed_ms < 1000:
+        return f"{elapsed_ms} ms"
+    if elapsed_ms < 10_000:
+        return f"{elapsed_ms / 1000:.1f} seconds"
+    minutes, seconds = divmod(round(elapsed_ms / 1000), 60)
+    return f"{pluralize(minutes, 'minute')} {pluralize(seconds, 'second')}" if minutes else pluralize(seconds, "second")
+
+
+def quoted(text: str) -> list[str]:
+    """Return what somebody else wrote as lines: indented, so that it cannot pass for what lmtui says itself."""
+    return [f"{INDENT}{line}".rstrip() for line in sanitize(text).split("\n")]
+
+
+def plan_lines(changed: PlanChanged) -> Iterator[str]:
+    """Return where the plan and the todos are."""
+    for name, items in (("plan", changed.plan.steps), ("todos", changed.plan.todos)):
+        if items:
+            now = next((item.text for item in items if item.status is TodoStatus.IN_PROGRESS), "")
+            yield f"{name}: {done_words(items)}" + (f", now: {sanitize_line(now)}" if now else "")
+    task = changed.plan.task
+    if task is not None:
+        total = f" of {task.total_count:,}" if task.total_count else ""
+        left = f", {task.remaining_count:,} left" if task.remaining_count else ""
+        yield f"task: {task.processed_count:,}{total} processed{left}"
+
+
+def more_and_fewer(added: int, removed: int) -> str:
+    """Return how many lines were added and removed, as it is read aloud."""
+    return f"{pluralize(added, 'line')} more, {removed} fewer"
+
+
+def changes_text(changes: Sequence[FileChange]) -> str:
+    """Return files and what happened to each, in words."""
+    return "; ".join(
+        f"{sanitize_path(change.path)} {change.kind.value}, {more_and_fewer(change.added_lines, change.removed_lines)}"
+        for change in changes
+    )

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
@@ -25,17 +25,16 @@ from lmtui.commands.session_commands import SCREEN
 from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
-from lmtui.core.agent_events import PlanProposed, WaitSet
+from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
-from lmtui.core.event_text import model_words, saved_patch
+from lmtui.core.event_text import EventText, end_words, saved_patch
 from lmtui.core.messages import Image
 from lmtui.core.model_events import Swaps, swaps_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.prompt_text import AS_WORDS, slash_call
-from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.sessions import AnswerForm, Session, SessionHost
-from lmtui.core.times import LocalZone, moment_text
 from lmtui.core.verification import GoalChanged, GoalState
 from lmtui.headless.inputs import joined, write_answer
 
@@ -328,6 +327,13 @@ def _stopping(interrupt: Callable[[], object]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+# What the end of a run says, or only a user who is there needs to hear.
+_UNTOLD = (
+    events.ApprovalResolved, events.FilesChanged, events.FilesRestored, events.HostReached, events.ModeChanged,
+    events.ModelChanged, events.PlanChanged, events.TurnEnded,
+)  # fmt: skip
+
+
 class Reporter:
     """Turns events into output as they happen; `refused` is what only a person could have allowed, each with why it asked."""
 
@@ -335,7 +341,7 @@ class Reporter:
         self._output = output
         self._out = out
         self._err = err
-        self._titles: dict[str, str] = {}
+        self._text = EventText()
         self._end: events.TurnEnded | None = None
         self._before: events.TurnEnded | None = None
         self._held: events.Envelope | None = None  # the end of the last turn, not printed yet
@@ -368,7 +374,7 @@ class Reporter:
         if self._output == "stream-json" and self._held is None:
             self.print_line(envelope)
         elif self._output == "text":
-            self._tell(envelope)
+            self._tell(envelope.event)
 
     def print_end(self, end: events.TurnEnded | None = None) -> None:
         """Print the end of the last turn to a stream; that of the run, if it is given, takes its place."""
@@ -436,26 +442,11 @@ class Reporter:
             say(f"lmtui: {lacks}", file=self._err)
         return EXIT_UNFINISHED if lacks else end.exit_code
 
-    def _tell(self, envelope: events.Envelope) -> None:
-        line = ""
-        match envelope.event:
-            case events.SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
-                line = f"sandbox: {text}" + (f"  ({reason})" if is_weaker and reason else "")
-            case events.ToolCallStarted(call_id=call_id, title=title):
-                self._titles[call_id] = sanitize_path(title)[:100]
-            case events.ToolCallFinished() as event:
-                line = _call_line(event, self._titles.pop(event.call_id, ""))
-            case events.RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
-                times = f" ({attempt} of {attempts})" if attempt else ""
-                line = sanitize_line(reason) + (f"; again in {wait_s:g} s" if wait_s else "") + times
-            case WaitSet(until=until, why=why):
-                when = moment_text(until, datetime.now(UTC), LocalZone())
-                line = f"waits until {when}: {sanitize_line(why)}  (lmtui or `lmtui scheduler` resumes it then)"
-            case events.Notice(level=level, text=text) if level is not events.Level.INFO:
-                line = f"{level}: {sanitize_line(text)}"
-            case event:
-                line = model_words(event)
-        if line:
+    def _tell(self, event: events.Event) -> None:
+        is_untold = isinstance(event, _UNTOLD) or (isinstance(event, events.Notice) and event.level is events.Level.INFO)
+        most = 1 if isinstance(event, events.ToolCallFinished) and event.tool == "shell" else 2
+        lines = () if is_untold else self._text.lines(event)
+        for line in islice(lines, most) if isinstance(event, events.ToolCallFinished) else lines:
             say(line, file=self._err, flush=True)
 
 
@@ -472,25 +463,10 @@ def _together(before: events.TurnEnded | None, end: events.TurnEnded) -> events.
     )
 
 
-def _call_line(event: events.ToolCallFinished, title: str) -> str:
-    sign = "✓" if event.ok else "✗"
-    summary = f"  {sanitize_line(event.summary)}" if event.summary else ""
-    who = f"{sanitize_line(event.agent)} " if event.agent != events.ROOT else ""
-    line = f"{who}{sign} {sanitize_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
-    if event.ok or event.tool == "shell":
-        return line
-    why = event.result.strip().partition("\n")[0]
-    return f"{line}\n    {sanitize_line(why)[:200]}" if why else line
-
-
 def _summary(session: Session, end: events.TurnEnded, since_seq: int) -> str:
-    files = f", {pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
-    where = f", sandbox {end.sandbox}" if end.sandbox else ""
-    steps = pluralize(end.iterations, "step")
-    doubt = end.doubt or ("not verified" if end.verified == events.Verified.UNVERIFIED else "")
-    checked = f", {doubt}" if doubt else ""
-    swaps = f", {found}" if (found := str(swaps_of(session.history(), since_seq))) else ""
-    return f"[{end.reason.words}{checked} in {end.elapsed_s:.1f} s, {steps}{files}{where}{swaps}; session {session.id}]\n"
+    doubt = "not verified" if end.verified == events.Verified.UNVERIFIED and not end.doubt else ""
+    where, swaps = f"sandbox {end.sandbox}" if end.sandbox else "", str(swaps_of(session.history(), since_seq))
+    return f"[{end_words(end, doubt, pluralize(end.iterations, 'step'), where, swaps)}; session {session.id}]\n"
 
 
 def _fail(session: Session | None, error: LmtuiError, output: str, out: TextIO, err: TextIO) -> int:

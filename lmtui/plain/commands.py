@@ -21,8 +21,8 @@ from lmtui.commands.command import (
 )
 from lmtui.commands.session_commands import title_of
 from lmtui.commands.table import command_table, run_typed
-from lmtui.commands.work_commands import changes_text, more_and_fewer, quoted
 from lmtui.core.errors import LmtuiError
+from lmtui.core.event_text import changes_text, more_and_fewer, quoted
 from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path

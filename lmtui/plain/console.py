@@ -15,9 +15,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmtui.commands.work_commands import INDENT
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
+from lmtui.core.event_text import INDENT
 from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, base_url
 from lmtui.core.look_alikes import approval_warning, warning

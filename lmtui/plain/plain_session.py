@@ -17,243 +17,98 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from lmtui.commands.work_commands import changes_text, more_and_fewer, plan_lines, quoted
 from lmtui.core import events
-from lmtui.core.budgets import ReportWritten
-from lmtui.core.event_text import model_words
+from lmtui.core.event_text import EventText, call_words, quoted
 from lmtui.core.messages import Role
-from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import Session, SessionHost, answer_words
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sessions import Session, SessionHost
 
 YES = ("y", "yes")
 PATIENCE_S = 10.0
-MAX_RESULT_LINES = 40
-MAX_FAILURE_LINES = 5
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?:])\s(?=\S)")
-_LONG_TOOLS = frozenset({"shell"})
 
 
 class EventPrinter:
-    """Turns a session's events into lines.  It says what began when it may take long, and again every ten seconds."""
+    """Says a session's events, an answer by its sentences; what takes long as it begins, and again every ten seconds."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, events.ToolCallStarted] = {}
-        self._call_count = 0
-        self._is_answering = False
+        self._text = EventText()
         self._streamed = self._unsaid = ""
-        self._thinks_since: datetime | None = None
-        self._reads_since: datetime | None = None
-        self._said_at: datetime | None = None
+        self._waits_for: type[events.Event] | None = None
+        self._waits_since = self._said_at = datetime.min
 
     def tell(self, envelope: events.Envelope) -> list[str]:
         """Return the lines that one event adds."""
         event, now = envelope.event, envelope.time
-        if isinstance(event, events.ThinkingDelta):
-            return self._think(now)
-        if isinstance(event, events.PrefillProgress):
-            return self._read(event, now)
-        lines = self._end_of_thinking(now)
-        self._reads_since = None
-        return [*lines, *self._tell(event)]
+        if isinstance(event, events.ThinkingDelta | events.PrefillProgress):
+            return self._wait(event, now)
+        thought = [f"thinking, {self._waited(now)}"] if self._waits_for is events.ThinkingDelta else []
+        self._waits_for = None
+        return [*thought, *self._tell(event)]
 
     def _tell(self, event: events.Event) -> Iterator[str]:
         match event:
             case events.TextDelta(text=text):
                 yield from self._stream(text)
+                return
             case events.MessageAdded(role=Role.ASSISTANT) as message:
-                yield from self._whole(message.text)
-            case events.ToolCallStarted() as call:
-                yield from self._call_began(call)
-            case events.ToolCallFinished() as finished:
-                yield from self._call_ended(finished)
-            case events.TurnStarted():
-                self._call_count = 0
-                self._forget_stream()
-            case events.RetryScheduled() as retry:
-                times = f", attempt {retry.attempt} of {retry.attempts}" if retry.attempt else ""
-                began = " What was said of this answer does not count." if self._streamed else ""
-                self._forget_stream()
-                again = f". Again in {pluralize(max(1, round(retry.wait_s)), 'second')}" if retry.wait_s else ""
-                yield f"{sanitize_line(retry.reason)}{again}{times}.{began}"
-            case events.TurnEnded() as end:
+                yield from self._whole(message.text.strip())
+            case events.ToolCallStarted(tool="shell") as call:
                 yield from self._rest()
-                if end.error:
-                    yield f"error: {sanitize_line(end.error)}"
-                yield end_text(end, self._call_count)
+                yield f"begins: {call_words(call)}"
+            case events.ToolCallStarted() | events.TurnEnded():
+                yield from self._rest()
             case _:
-                yield from _others(event)
-
-    # -- the answer -----------------------------------------------------------------------------------------------------
+                pass
+        void = " What was said of this answer does not count." if self._streamed else ""
+        is_again = isinstance(event, events.RetryScheduled)
+        yield from (f"{line}{void if is_again else ''}" for line in self._text.lines(event))
+        if is_again or isinstance(event, events.TurnStarted):
+            self._streamed = self._unsaid = ""
 
     def _stream(self, text: str) -> Iterator[str]:
-        if not self._is_answering:
-            text = text.lstrip() if not self._streamed else text
-            if not text:
-                return
-            self._is_answering = True
-            yield "lmtui answers:"
+        if not self._streamed:
+            text = text.lstrip()
+            yield from ["lmtui answers:"] if text else ()
         self._streamed += text
         *sentences, self._unsaid = _SENTENCE_END.split(self._unsaid + text)
         for sentence in sentences:
             yield from _said(sentence)
 
     def _whole(self, text: str) -> Iterator[str]:
-        text = text.strip()
-        if not self._streamed.strip() and text:
-            yield "lmtui answers:"
-            yield from _said(text)
-        elif text.startswith(self._streamed.strip()):
-            self._unsaid += text[len(self._streamed.strip()) :]
+        heard = self._streamed.strip()
+        if heard and text.startswith(heard):
+            self._unsaid += text[len(heard) :]
             yield from self._rest()
         elif text:
             yield from self._rest()
-            yield "the answer as it is kept:"
+            yield "the answer as it is kept:" if heard else "lmtui answers:"
             yield from _said(text)
-        self._forget_stream()
+        self._streamed = self._unsaid = ""
 
     def _rest(self) -> Iterator[str]:
         unsaid, self._unsaid = self._unsaid, ""
         for line in unsaid.splitlines():
             yield from _said(line)
 
-    def _forget_stream(self) -> None:
-        self._is_answering = False
-        self._streamed = self._unsaid = ""
-
-    # -- waiting --------------------------------------------------------------------------------------------------------
-
-    def _think(self, now: datetime) -> list[str]:
-        if self._thinks_since is None:
-            self._thinks_since = self._said_at = now
+    def _wait(self, event: events.ThinkingDelta | events.PrefillProgress, now: datetime) -> list[str]:
+        if self._waits_for is not type(event):
+            self._waits_for, self._waits_since, self._said_at = type(event), now, now
+        if (now - self._said_at).total_seconds() < PATIENCE_S:
             return []
-        if not self._is_time(now):
-            return []
-        return [f"still thinking, {pluralize(round((now - self._thinks_since).total_seconds()), 'second')}"]
-
-    def _end_of_thinking(self, now: datetime) -> list[str]:
-        since, self._thinks_since = self._thinks_since, None
-        if since is None:
-            return []
-        seconds = round((now - since).total_seconds())
-        return [f"thinking, {pluralize(seconds, 'second') if seconds else 'under a second'}"]
-
-    def _read(self, event: events.PrefillProgress, now: datetime) -> list[str]:
-        if self._reads_since is None:
-            self._reads_since = self._said_at = now
-            return []
-        if not self._is_time(now):
-            return []
-        how_far = f", {event.ratio:.0%}" if event.ratio >= 0 else ""
-        return [f"the model reads the prompt{how_far}"]
-
-    def _is_time(self, now: datetime) -> bool:
-        if self._said_at is not None and (now - self._said_at).total_seconds() < PATIENCE_S:
-            return False
         self._said_at = now
-        return True
+        if isinstance(event, events.ThinkingDelta):
+            return [f"still thinking, {self._waited(now)}"]
+        return [f"the model reads the prompt{f', {event.ratio:.0%}' if event.ratio >= 0 else ''}"]
 
-    # -- tool calls -----------------------------------------------------------------------------------------------------
-
-    def _call_began(self, call: events.ToolCallStarted) -> Iterator[str]:
-        yield from self._rest()
-        self._calls[call.call_id] = call
-        self._call_count += 1
-        if call.tool in _LONG_TOOLS:
-            yield f"begins: {_call_text(call)}"
-
-    def _call_ended(self, finished: events.ToolCallFinished) -> Iterator[str]:
-        call = self._calls.pop(finished.call_id, None)
-        name = _call_text(call) if call is not None else sanitize_line(finished.tool)
-        who = f"{sanitize_line(finished.agent)}, " if finished.agent != "root" else ""
-        name += ", a recovered call" if call is not None and call.recovered else ""
-        state = "ok" if finished.ok else "failed"
-        summary = f", {in_words(sanitize_line(finished.summary))}" if finished.summary not in ("", state) else ""
-        yield f"tool: {who}{name} ... {state}{summary}, {duration(finished.elapsed_ms)}"
-        if call is not None and call.by:
-            yield from _first_lines(finished.result, MAX_RESULT_LINES)
-        elif not finished.ok:
-            yield from _first_lines(finished.result, MAX_FAILURE_LINES)
-
-
-def _others(event: events.Event) -> Iterator[str]:
-    yield from _around(event)
-    match event:
-        case events.Notice(level=level, text=text):
-            yield f"{'note' if level == 'info' else level}: {sanitize_line(text)}"
-        case events.FilesChanged(changes=changes, files=files, is_tried=is_tried):
-            where = " in the overlay" if is_tried else ""
-            yield f"changed{where}: {changes_text(changes) or ', '.join(map(sanitize_line, files))}"
-        case events.FilesRestored(action=action, changes=changes):
-            yield f"{sanitize_line(action)} done: {changes_text(changes)}"
-        case events.Rewound():
-            yield "the conversation continues from before that"
-        case events.PlanChanged() as changed:
-            yield from plan_lines(changed)
-        case events.HostReached(host=host, why_not=why_not) if why_not:
-            yield f"kept from reaching {sanitize_line(host)}: {sanitize_line(why_not)}"
-        case ReportWritten(text=text):
-            yield from sanitize(text).replace("**", "").splitlines()
-        case events.ApprovalResolved(by=by) as event if by != "user":
-            yield f"the question was answered: {sanitize_line(answer_words(event))}"
-        case _:
-            if text := model_words(event):
-                yield text
-
-
-def _around(event: events.Event) -> Iterator[str]:
-    """Return what changes around the conversation."""
-    match event:
-        case events.SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
-            yield f"sandbox: {sanitize_line(text)}" + (f" ({sanitize_line(reason)})" if is_weaker and reason else "")
-        case events.ModeChanged(mode=mode):
-            yield f"mode: {sanitize_line(mode)}"
-        case events.ModelChanged(model=model, url=url, role=role):
-            part = f" ({sanitize_line(role)})" if role else ""
-            yield f"model: {sanitize_line(model) or 'the one that the server chooses'}{part}, at {sanitize_line(url)}"
-        case events.RuleRevoked(rule=rule):
-            yield f"rule revoked: {sanitize_line(rule)}"
-        case _:
-            pass
-
-
-def end_text(end: events.TurnEnded, calls: int) -> str:
-    """Return how a turn ended, in words."""
-    parts = [end.reason.words, *([end.doubt] if end.doubt else []), *([pluralize(calls, "tool call")] if calls else [])]
-    if end.files_changed:
-        parts.append(f"{pluralize(len(end.files_changed), 'file')} changed")
-    parts.append(duration(round(end.elapsed_s * 1000)))
-    return f"turn finished: {', '.join(parts)}"
-
-
-def in_words(summary: str) -> str:
-    """Return a summary such as `+9 −2` as it should be read aloud."""
-    return re.sub(r"\+(\d+) [−-](\d+)", lambda found: more_and_fewer(int(found[1]), int(found[2])), summary)
-
-
-def duration(elapsed_ms: int) -> str:
-    """Return a time as it should be read aloud."""
-    if elapsed_ms < 1000:
-        return f"{elapsed_ms} ms"
-    if elapsed_ms < 10_000:
-        return f"{elapsed_ms / 1000:.1f} seconds"
-    minutes, seconds = divmod(round(elapsed_ms / 1000), 60)
-    return f"{pluralize(minutes, 'minute')} {pluralize(seconds, 'second')}" if minutes else pluralize(seconds, "second")
-
-
-def _call_text(call: events.ToolCallStarted) -> str:
-    return f"{sanitize_line(call.tool)} {sanitize_path(call.title)}".strip()
+    def _waited(self, now: datetime) -> str:
+        seconds = round((now - self._waits_since).total_seconds())
+        return pluralize(seconds, "second") if seconds else "under a second"
 
 
 def _said(text: str) -> Iterator[str]:
     if text.strip():
         yield from quoted(text.rstrip())
-
-
-def _first_lines(text: str, most: int) -> Iterator[str]:
-    lines = quoted(text.rstrip()) if text.strip() else []
-    yield from lines[:most]
-    if len(lines) > most:
-        yield f"and {pluralize(len(lines) - most, 'more line')}"
 
 
 MAX_HISTORY = 1000

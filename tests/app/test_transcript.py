@@ -95,8 +95,8 @@ def test_an_export_is_whole_and_names_no_folder_and_no_local_time() -> None:
 
 
 def test_a_terminal_shows_the_first_lines_of_a_result_and_none_where_it_is_empty() -> None:
-    assert as_text(envelopes(finished(""))) == "  ✓ 7 ms"
-    assert as_text(envelopes(finished("row\n" * 13))) == "    row\n" * 12 + "    … 1 more line\n  ✓ 7 ms"
+    assert as_text(envelopes(finished(""))) == "  ok, 7 ms"
+    assert as_text(envelopes(finished("row\n" * 13))) == "    row\n" * 12 + "    … 1 more line\n  ok, 7 ms"
 
 
 def test_no_control_sequence_and_no_reordering_comes_through() -> None:

@@ -68,12 +68,11 @@ def test_text_puts_the_answer_alone_on_standard_output() -> None:
     assert (code, stage.out.getvalue()) == (0, "the answer\n")
     told = stage.err.getvalue()
     for words in (
-        "sandbox: no shell: file tools only  (no docker)",
-        "✗ shell",
-        "make test  exit 2  12 ms",
-        "busy; again in 0.5 s (1 of 3)",
+        "sandbox: no shell: file tools only (no docker)",
+        "tool: shell make test ... failed, exit 2, 12 ms",
+        "busy. Again in 1 second, attempt 1 of 3.",
         "warning: the window is small",
-        "[done in 1.5 s, 2 steps, 1 file changed, sandbox files; session ",
+        "[done, 2 steps, sandbox files, 1 file changed, 1.5 seconds; session ",
     ):
         assert words in told
     for words in ("half a thought", "secret result", "not worth a line"):
@@ -83,7 +82,7 @@ def test_text_puts_the_answer_alone_on_standard_output() -> None:
 def test_changes_that_nothing_checked_are_not_verified_and_an_answer_of_blanks_prints_nothing() -> None:
     stage = Stage("text")
     stage.play(ended(text=" \n", files_changed=("a",), verified=Verified.UNVERIFIED))
-    assert "[done, not verified in " in stage.err.getvalue()
+    assert "[done, not verified, " in stage.err.getvalue()
     assert stage.out.getvalue() == ""
 
 

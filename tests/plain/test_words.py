@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmtui.core.event_text import duration
 from lmtui.core.events import (
     Envelope,
     Event,
@@ -28,7 +29,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.plain.plain_session import EventPrinter, duration
+from lmtui.plain.plain_session import EventPrinter
 from tests.sets import for_each
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
