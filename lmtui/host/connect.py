@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
-from websockets.frames import CloseCode
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from lmtui import __version__
@@ -32,7 +31,7 @@ from lmtui.core.errors import ConfigError, HostError, LmtuiError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
 from lmtui.host.access import FILE_NAME, read_token
-from lmtui.host.remote import FrameChannel, HostStopped
+from lmtui.host.remote import BROKEN, FrameChannel
 from lmtui.paths import state_dir
 
 ATTACH = "/v1/attach"
@@ -201,14 +200,13 @@ class Target:
         Raises:
             LmtuiError: no host runs, or it refuses.
         """
-        connection = self._connected(may_start=may_start)
+        channel = self._connected(may_start=may_start)
         given = () if self.url else (dict(self.flags), dict(self.environment))
         hello = rpc.Hello(rpc.PROTOCOL, __version__, client_name(), self.folder, self.session, *given)
-        channel = _WebSocketChannel(connection)
         try:
             channel.send(rpc.dumps([{"hello": rpc.encode(hello)}]))
-            first = rpc.loads(channel.receive())[0]
-        except (ConnectionError, IndexError) as error:
+            first = rpc.loads(channel.recv())[0]
+        except (*BROKEN, IndexError) as error:
             raise LmtuiError("the host closed the connection", "See `lmtui host status` on its machine.") from error
         if "refused" in first:
             channel.close()
@@ -229,7 +227,7 @@ class Target:
         except InvalidStatus as error:
             code = error.response.status_code
             raise LmtuiError(f"the host at {self.url or socket_file()} answers {code}", _hint(code)) from error
-        except (OSError, WebSocketException, TimeoutError) as error:
+        except BROKEN as error:
             where = sanitize_line(self.url) or f"the socket {socket_file()}"
             raise HostError(
                 f"no host answers at {where}: {error}",
@@ -239,33 +237,8 @@ class Target:
 
 def _open(make: Callable[..., ClientConnection], url: str, token: str, **more: Any) -> ClientConnection:
     headers = {"Authorization": f"Bearer {token}"}
-    return make(url, additional_headers=headers, open_timeout=_CONNECT_LIMIT_S, max_size=None, compression=None, **more)
-
-
-class _WebSocketChannel:
-    """A connection as frames; implements `host.remote.FrameChannel`."""
-
-    def __init__(self, connection: ClientConnection) -> None:
-        self._connection = connection.__enter__()  # it ends with `close`
-
-    def send(self, frame: str) -> None:
-        try:
-            self._connection.send(frame)
-        except (WebSocketException, OSError) as error:
-            raise ConnectionError(str(error)) from error
-
-    def receive(self) -> str | bytes:
-        try:
-            return self._connection.recv()
-        except ConnectionClosed as error:
-            is_stopped = error.rcvd is not None and error.rcvd.code in (CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART)
-            raise (HostStopped if is_stopped else ConnectionError)(str(error)) from error
-        except (WebSocketException, OSError) as error:
-            raise ConnectionError(str(error)) from error
-
-    def close(self) -> None:
-        with contextlib.suppress(WebSocketException, OSError):
-            self._connection.close()
+    more |= {"open_timeout": _CONNECT_LIMIT_S, "max_size": None, "compression": None}
+    return make(url, additional_headers=headers, **more).__enter__()  # it ends with `close`
 
 
 class _UnixConnection(HTTPConnection):

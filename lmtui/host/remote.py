@@ -21,6 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
+from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.frames import CloseCode
+
 from lmtui.app.archive import decode_event
 from lmtui.core import events
 from lmtui.core.errors import ClosedToNetwork, HostError, LmtuiError, UsageError
@@ -43,20 +46,25 @@ _AWAY_HINT = "Wait, or run `lmtui host status`. Saved work is not lost."
 
 
 class FrameChannel(Protocol):
-    """A connection that frames go through; its methods raise `ConnectionError` once it is broken."""
+    """A connection that frames go through, as `websockets` has it; its methods raise one of `BROKEN` once it is broken."""
 
-    def send(self, frame: str) -> None:
+    def send(self, frame: str, /) -> None:
         """Send a frame; from any thread."""
 
-    def receive(self) -> str | bytes:
+    def recv(self) -> str | bytes:
         """Wait for the next frame and return it."""
 
     def close(self) -> None:
         """End it."""
 
 
-class HostStopped(ConnectionError):
-    """The host ended the connection because it ends itself: nobody but the user starts another."""
+BROKEN = (WebSocketException, OSError)
+
+
+def _is_stopped(error: Exception) -> bool:
+    """Tell whether the host ended a connection because it ends itself: nobody but the user starts another."""
+    told = error.rcvd if isinstance(error, ConnectionClosed) else None
+    return told is not None and told.code in (CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART)
 
 
 Open = Callable[..., tuple[FrameChannel, str]]
@@ -317,7 +325,7 @@ class HostLink:
     def _put(self, message: Mapping[str, Any], future: concurrent.futures.Future[Any] | None = None) -> None:
         try:
             self._channel.send(rpc.dumps([message]))
-        except ConnectionError:
+        except BROKEN:
             if future is not None and not future.done():
                 future.set_exception(HostError(_AWAY, _AWAY_HINT))
 
@@ -447,11 +455,11 @@ class HostLink:
     def _read(self) -> None:
         while not self.is_closed.is_set():
             try:
-                self._take(self._channel.receive())
-            except ConnectionError as error:
+                self._take(self._channel.recv())
+            except BROKEN as error:
                 self._fail()
                 if not self.is_closed.is_set():
-                    self._again(is_stopped=isinstance(error, HostStopped))
+                    self._again(is_stopped=_is_stopped(error))
             except LmtuiError:
                 _LOG.exception("a frame of the host cannot be read")
 
@@ -468,7 +476,7 @@ class HostLink:
             try:
                 self._channel, self.folder = self._open_channel(may_start=not is_stopped)
                 break
-            except (ConnectionError, LmtuiError) as error:
+            except LmtuiError as error:
                 if attempt == _TOLD_AT and not is_stopped:
                     self._tell(events.Level.WARNING, f"Could not reach the host: {error}")
             if self.is_closed.wait(pause_s(attempt)):
@@ -582,7 +590,8 @@ class HostLink:
     def close(self) -> None:
         """End the connection; idempotent."""
         self.is_closed.set()
-        self._channel.close()
+        with contextlib.suppress(*BROKEN):
+            self._channel.close()
         self._fail()
 
 

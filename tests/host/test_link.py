@@ -39,7 +39,7 @@ class FakeChannel:
             if found := self._reply(message):
                 self.frames.put(json.dumps(found))
 
-    def receive(self) -> str:
+    def recv(self) -> str:
         if not (frame := self.frames.get()):
             self.is_broken = True
             raise ConnectionError
