@@ -10,10 +10,11 @@ import bisect
 import itertools
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
-from starlette.responses import Response
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from lmtui.app.host import encode_event
@@ -34,35 +35,30 @@ _AT_ONCE = 64
 _SENT_AT_ONCE_BYTES = 65_536
 
 
+@dataclass(eq=False)
 class Frame:
     """An event, encoded when the first client takes it.
 
     Args:
         is_stored: it is in the log; only such an event has an id in the stream of its session.
+        message: what clients of the WebSocket get, once the first of them has.
     """
 
-    __slots__ = ("_block", "_rest", "envelope", "is_stored", "message")
+    envelope: Envelope
+    _: KW_ONLY
+    is_stored: bool
+    message: str | None = None
 
-    def __init__(self, envelope: Envelope, *, is_stored: bool) -> None:
-        self.envelope = envelope
-        self.is_stored = is_stored
-        self._rest = self._block = b""
-        self.message: str | None = None  # what clients of the WebSocket get, once the first of them has
-
-    @property
+    @cached_property
     def rest(self) -> bytes:
         """Return the block of a stream without its id; its data is the line of the log."""
-        if not self._rest:
-            line = encode_event(self.envelope).encode("utf-8", "backslashreplace")
-            self._rest = b"event: %s\ndata: %s\n\n" % (self.envelope.event.kind.encode(), line)
-        return self._rest
+        line = encode_event(self.envelope).encode("utf-8", "backslashreplace")
+        return b"event: %s\ndata: %s\n\n" % (self.envelope.event.kind.encode(), line)
 
-    @property
+    @cached_property
     def block(self) -> bytes:
         """Return the block of the session's own stream."""
-        if not self._block:
-            self._block = b"id: %d\n%s" % (self.envelope.seq, self.rest) if self.is_stored else self.rest
-        return self._block
+        return b"id: %d\n%s" % (self.envelope.seq, self.rest) if self.is_stored else self.rest
 
     @property
     def activity_id(self) -> str:
@@ -235,34 +231,21 @@ async def until_one_ends(*work: Awaitable[object]) -> None:
         _ = await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class EventStream(Response):
+class EventStream(StreamingResponse):
     """An answer whose body comes from a generator; it ends when that does, or the client goes."""
 
     media_type = EVENT_STREAM
 
     def __init__(self, blocks: AsyncGenerator[bytes, None], headers: dict[str, str] | None = None) -> None:
-        super().__init__(headers={"x-accel-buffering": "no", "connection": "close", **(headers or {})})
-        del self.headers["content-length"]
+        super().__init__(blocks, headers={"x-accel-buffering": "no", "connection": "close", **(headers or {})})
         self._blocks = blocks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the blocks as they come."""
-        del scope
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
-            await until_one_ends(self._send(send), _gone(receive))
+            await super().__call__(scope, receive, send)
         finally:
             await self._blocks.aclose()
-
-    async def _send(self, send: Send) -> None:
-        async for block in self._blocks:
-            await send({"type": "http.response.body", "body": block, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def blocks(feed: EventFeed, reader: Reader, past: Iterable[Frame], heartbeat_s: float) -> AsyncGenerator[bytes, None]:
