@@ -11,15 +11,15 @@ import ipaddress
 import json
 import logging
 import os
-import re
 import secrets
 import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic_core import from_json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmtui.core.errors import ConfigError
@@ -34,6 +34,7 @@ Headers = list[tuple[bytes, bytes]]
 Refusal = tuple[int, bytes, Headers]
 """The status, body and headers of an answer to a request that may not pass."""
 _log = logging.getLogger(__name__)
+_Value = TypeVar("_Value")
 
 
 def ensure_token(folder: Path) -> str:
@@ -113,20 +114,32 @@ def error_body(kind: str, message: str, hint: str = "", **more: object) -> bytes
     return json.dumps({"error": {"type": kind, "message": message, "hint": hint, **more}}, ensure_ascii=False).encode()
 
 
+class Recent(OrderedDict[str, _Value]):
+    """The values that were set last, at most so many."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: str, value: _Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        while len(self) > self._most:
+            _ = self.popitem(last=False)
+
+
 class Failures:
     """Counts wrong tokens by client, for a minute each."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._counts = Recent[tuple[float, int]](_MOST_CLIENTS)
 
     def add(self, client: str) -> None:
         """Count one more."""
         now = self._clock()
         begun, count = self._counts.pop(client, (now, 0))
         self._counts[client] = (now, 1) if now - begun >= FAILURES_S else (begun, count + 1)
-        while len(self._counts) > _MOST_CLIENTS:
-            _ = self._counts.popitem(last=False)
 
     def wait_s(self, client: str) -> float:
         """Return how long a client has to wait before its next attempt counts, 0 where it need not."""
@@ -294,31 +307,18 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) 
     await send({"type": rest, "body": body})
 
 
-_TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)  # a text that does not end is one: linear on any input
-
-
-def is_shallow(text: str, most_depth: int) -> bool:
-    """Tell whether JSON is nested no deeper than that; brackets in texts do not count."""
-    depth = 0
-    for found in _TOKENS.finditer(text):
-        char = found[0]
-        depth += (char in "[{") - (char in "]}")
-        if depth > most_depth:
-            return False
-    return True
-
-
 def parse_json(data: bytes, most_depth: int = 32) -> Any:
     """Return what JSON says.
 
     Raises:
         ValueError: it is not JSON, not UTF-8, or nested too deeply.
     """
-    text = data.decode("utf-8")
-    if not is_shallow(text, most_depth):
+    value = from_json(data, allow_inf_nan=False)  # refuses more than 200 levels by itself
+    if _depth(value) > most_depth:
         raise ValueError(f"nested more than {most_depth} deep")
-    return json.loads(text, parse_constant=_refuse_constant)
+    return value
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)

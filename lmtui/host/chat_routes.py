@@ -123,7 +123,7 @@ async def chat(api: ApiContext, request: Request, body: wire.ChatRequest) -> Res
         raise ApiError(409, "this conversation is still being answered", "Wait for the answer, or stop it.")
 
     def keep(whole: str) -> None:
-        api.keep_conversation(_key([*shown, ("assistant", whole.strip())]), session.id, last_seq(session))
+        api.conversations[_key([*shown, ("assistant", whole.strip())])] = session.id, last_seq(session)
 
     turn = _Turn(session, api.options.approval_wait_s, keep)
     past = "\n\n".join(f"{role}: {text}" for role, text in shown[:-1] if text) if is_new else ""
@@ -179,7 +179,7 @@ async def _session(api: ApiContext, request: Request, model: str, past: Sequence
     headers, folders = request.headers, agent_folders(api)
     if wanted := headers.get("x-session-id", ""):
         return await api.hub.session(wanted[:100]), False
-    if known := api.conversation(_key(past)):
+    if known := api.conversations.get(_key(past)):
         session = await api.hub.session(known[0])
         history = session.history()
         if not any(isinstance(each.event, events.TurnStarted) for each in history[place_behind(history, known[1]) :]):

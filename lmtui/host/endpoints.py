@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +30,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import Image
 from lmtui.core.sessions import Session
 from lmtui.host import wire
-from lmtui.host.access import error_body, parse_json
+from lmtui.host.access import Recent, error_body, parse_json
 from lmtui.host.feed import HEARTBEAT_S, EventFeed
 from lmtui.host.hub import SessionHub
 from lmtui.host.wire import SESSION_ID, EmptyQuery, ErrorBody
@@ -64,7 +63,6 @@ _STATUS = (
 )  # fmt: skip
 _EVERYWHERE = (401, 403, 409, 422, 429, 503)
 _PARAMETERS = re.compile(r"\{(\w+)\}")
-_Value = TypeVar("_Value")
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 
@@ -91,7 +89,6 @@ class Uploaded:
 
     info: wire.Upload
     content: Image | str
-    until: float
 
 
 class ApiContext:
@@ -102,9 +99,9 @@ class ApiContext:
         self.options = options
         self.feed = EventFeed(hub)
         self.begun = time.monotonic()
-        self._uploads: OrderedDict[str, Uploaded] = OrderedDict()
-        self._conversations: OrderedDict[str, tuple[str, int]] = OrderedDict()
-        self._done: OrderedDict[str, None] = OrderedDict()
+        self.uploads = Recent[Uploaded](MOST_UPLOADS)
+        self.conversations = Recent[tuple[str, int]](_MOST_CONVERSATIONS)  # a session and its last event, by what was said
+        self._done = Recent[None](_MOST_KEYS)
 
     async def runtime(self, folder: str = "") -> Runtime:
         """Return the runtime of a folder that clients may use; without a name that of the first.
@@ -139,49 +136,21 @@ class ApiContext:
             raise ApiError(422, "no folder is open to clients", hint)
         return self.hub.folders[0]
 
-    def put(self, uploaded: Uploaded) -> None:
-        """Keep an upload for a while; the oldest go when there are too many."""
-        self._forget_uploads()
-        _put(self._uploads, uploaded.info.id, uploaded, MOST_UPLOADS)
-
     def take(self, ids: Sequence[str]) -> list[Uploaded]:
         """Return uploads, which are gone then.
 
         Raises:
             ApiError: one is not there; none is gone.
         """
-        self._forget_uploads()
-        if missing := [each for each in ids if each not in self._uploads]:
+        if missing := [each for each in ids if each not in self.uploads]:
             raise ApiError(404, f"no upload {missing[0][:40]}", "Upload it again: `POST /v1/uploads`.")
-        return [self._uploads.pop(each) for each in dict.fromkeys(ids)]
-
-    def _forget_uploads(self) -> None:
-        now = time.monotonic()
-        for name in [name for name, each in self._uploads.items() if each.until < now]:
-            del self._uploads[name]
-
-    def conversation(self, key: str) -> tuple[str, int] | None:
-        """Return the session of a conversation that is known by what was said in it, and its last event then."""
-        return self._conversations.get(key)
-
-    def keep_conversation(self, key: str, session_id: str, seq: int) -> None:
-        """Remember the session of a conversation, and its last event."""
-        _put(self._conversations, key, (session_id, seq), _MOST_CONVERSATIONS)
+        return [self.uploads.pop(each) for each in dict.fromkeys(ids)]
 
     def is_first(self, key: str) -> bool:
         """Tell whether something with this key was not done before, and remember it."""
-        if key in self._done:
-            return False
-        _put(self._done, key, None, _MOST_KEYS)
-        return True
-
-
-def _put(kept: OrderedDict[str, _Value], key: str, value: _Value, most: int) -> None:
-    """Keep a value as the newest of at most so many."""
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > most:
-        _ = kept.popitem(last=False)
+        is_first = key not in self._done
+        self._done[key] = None
+        return is_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +264,7 @@ async def _read_json(request: Request, most_bytes: int) -> Any:
     data = await read_body(request, most_bytes)
     try:
         return await asyncio.to_thread(parse_json, data) if len(data) > _IN_A_THREAD_BYTES else parse_json(data)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ApiError(422, f"could not read the body as JSON: {str(error)[:200]}") from error
 
 

@@ -175,7 +175,7 @@ class _Client:
             model, named = _RECEIVED[head.type]
             rest = {name: each for name, each in value.items() if name not in MessageHead.model_fields}
             await self._do(head, model.model_validate({**rest, **named}))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             text = validation_text(error) if isinstance(error, ValidationError) else f"not JSON: {error}"
             await self._tell({"type": "error", "kind": "invalid_message", "message": text[:500]})
         except LmtuiError as error:

@@ -155,7 +155,8 @@ async def uploaded(api: ApiContext, data: bytes, query: wire.UploadQuery) -> wir
     else:
         kind, content = "text/plain", _text(data)
     info = wire.Upload(id=secrets.token_urlsafe(12), name=name, media_type=kind, size_bytes=len(data))
-    api.put(Uploaded(info, content, time.monotonic() + UPLOAD_S))
+    api.uploads[info.id] = Uploaded(info, content)
+    asyncio.get_running_loop().call_later(UPLOAD_S, api.uploads.pop, info.id, None)
     return info
 
 
