@@ -10,7 +10,8 @@ from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed, WaitSet
 from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
 from lmtui.core.errors import UsageError
-from lmtui.core.events import Envelope, Event, OverlayChanged, PlanChanged, TurnEnded
+from lmtui.core.events import ApprovalRequested, Envelope, Event, OverlayChanged, PlanChanged, TurnEnded
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import (
     CallFormChanged,
@@ -21,14 +22,16 @@ from lmtui.core.model_events import (
     Reminder,
     ToolSetChanged,
 )
+from lmtui.core.permissions.dangerous_commands import Danger, dangers
+from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.plan import TodoStatus
 from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.prompt_parts import PromptPartsRead, parts_words
-from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Calls, answer_words
 from lmtui.core.task_state import done_words
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.core.workspace import FileChange
+from lmtui.core.workspace import EFFECT_TOOL, FileChange
 
 INDENT = "  "
 _MAX_RESULT_LINES, _MAX_FAILURE_LINES = 40, 5
@@ -250,6 +253,50 @@ def end_words(end: TurnEnded, *more: str) -> str:
     """Return how a turn ended, with `more` of it, what it changed and how long it took."""
     files = f"{pluralize(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     return ", ".join(filter(None, (end.reason.words, end.doubt, *more, files, duration(round(end.elapsed_s * 1000)))))
+
+
+SHELL = "shell"
+_VERBS = {"write": "Write", "mkdir": "Create", "delete": "Delete", "move": "Move"}
+_QUESTIONS = {
+    SHELL: "Run this command?", EFFECT_TOOL: "Apply these effects?",
+    SHOWN_TOOLS: "Show this folder of tools to commands, read-only?",
+    "background": "Run this command in the background?", "python": "Run this Python code?", "git_add": "Stage these files?",
+    "git_commit": "Commit what is staged?", "git_branch": "Change the branch?", "delegate": "Start this sub-agent?",
+    "explore": "Start this sub-agent?", "fetch": "Fetch this page?", "web_search": "Search the web for this?",
+    "memory_append": "Keep this note?", "memory_forget": "Forget these notes?", "pipeline": "Change the work on the plan?",
+    "promote_skill": "Make this function a tool?",
+}  # fmt: skip
+MODE_ASKS = re.compile(r"(\w+) mode asks (before changes|for everything)(.*)", re.DOTALL)
+
+
+def question_text(request: ApprovalRequested) -> str:
+    """Return what an approval asks."""
+    if request.tool == NETWORK_TOOL:
+        first, _, own = request.text.partition("\n")
+        host = escape_invisible_line(first)
+        name, colon, port = host.rpartition(":")
+        who = "lmtui" if own else "a command"
+        return f"Let {who} reach {name if colon and port == '443' else host}?"
+    if request.tool in _QUESTIONS:
+        return _QUESTIONS[request.tool]
+    is_read = traits_of(request.tool).file_effect is FileEffect.SHOWS
+    verb = "Read" if is_read else _VERBS.get(request.tool, "Edit")
+    return f"{verb} {escape_invisible_line(request.path)}?" if request.path else f"Use {escape_invisible_line(request.tool)}?"
+
+
+def dangers_of(request: ApprovalRequested) -> tuple[Danger, ...]:
+    """Return what is dangerous about a command."""
+    return dangers(request.text, request.cwd or "/workspace") if request.tool == SHELL else ()
+
+
+def why_text(request: ApprovalRequested) -> str:
+    """Return which rule or mode asks."""
+    why = sanitize_line(request.why)
+    found = MODE_ASKS.fullmatch(why)
+    if found is None:
+        return f"{why[:1].upper()}{why[1:]}"
+    what = "for everything" if found[2] == "for everything" else "before commands" if request.tool == SHELL else "before edits"
+    return f"Mode {found[1]} asks {what}{found[3]}"
 
 
 def duration(elapsed_ms: int) -> str:

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lmtui.app.extensions import CompositeTrust, WorkspaceFeatures, idle_features
@@ -19,33 +19,55 @@ from lmtui.core.sanitize import escape_invisible_line, sanitize_line
 from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.trust import TrustItem, kinds_text, part_by_time
 
-KEY = "s"
+YES = ("y", "yes")
+_KEY = "s"
+Read = Callable[[str], str]
+Say = Callable[[str], object]
 
 
-def offer(items: Sequence[TrustItem]) -> str:
-    """Return what the question says of the choice; empty where there is none."""
-    return f", {KEY} to choose where a server runs" if any(item.server for item in items) else ""
+def item_lines(items: Sequence[TrustItem]) -> Iterator[str]:
+    """Yield what the folder brings, with a warning where something looks like something else."""
+    for item in items:
+        yield f"{item.kind}, {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}"
+        if found := warning((item.text,)):
+            yield f"  {found}"
 
 
-def choose_reach(
-    items: Sequence[TrustItem], choose: Callable[[str, Reach], object], read: Callable[[str], str], say: Callable[[str], object]
-) -> None:
-    """Let the user choose a server and where it runs; `choose` keeps it.  Anything but a number of the list leaves it."""
-    names = list(dict.fromkeys(item.server for item in items if item.server))
-    name = names[0] if len(names) == 1 else _one_of(names, "which server? ", read, say)
-    reach = _one_of(list(Reach), f"where does {sanitize_line(name)} run? ", read, say) if name else None
-    if name and reach:
+def ask_trust(items: Sequence[TrustItem], choose: Callable[[str, Reach], object], read: Read, say: Say) -> str | None:
+    """Ask whether all of it holds and return what was typed.
+
+    None where the user chose where a server runs, which `choose` keeps: then it is to be shown and asked again.
+    """
+    servers = list(dict.fromkeys(item.server for item in items if item.server))
+    offer = f", {_KEY} to choose where a server runs" if servers else ""
+    typed = read(f"Trust all of this as it is now? [y/N{offer}] ").strip().lower()
+    if typed != _KEY or not servers:
+        return typed
+    which = 0 if len(servers) == 1 else pick(servers, "which server? ", read, say)
+    reach = None if which is None else pick(list(Reach), f"where does {sanitize_line(servers[which])} run? ", read, say)
+    if which is not None and reach is not None:
         try:
-            _ = choose(name, Reach(reach))
+            _ = choose(servers[which], list(Reach)[reach])
         except LmtuiError as error:
             _ = say(f"error: {sanitize_line(error.full_text())}")
+    return None
 
 
-def _one_of(choices: Sequence[str], question: str, read: Callable[[str], str], say: Callable[[str], object]) -> str:
-    for number, choice in enumerate(choices, 1):
-        _ = say(f"{number}. {sanitize_line(choice)}")
+def pick(rows: Sequence[str], question: str, read: Read, say: Say) -> int | None:
+    """Let one of some rows be chosen by its number; None for anything else."""
+    for number, row in enumerate(rows, 1):
+        _ = say(f"  {number}. {sanitize_line(row)}")
     typed = read(question).strip()
-    return choices[int(typed) - 1] if typed.isdecimal() and 0 < int(typed) <= len(choices) else ""
+    return int(typed) - 1 if typed.isdecimal() and 0 < int(typed) <= len(rows) else None
+
+
+def holds_text(items: Sequence[TrustItem], typed: str) -> str:
+    """Return when what was asked about holds after an answer, in an lmtui that is open too."""
+    if typed not in YES:
+        return "None of this holds."
+    now, later = part_by_time(items)
+    parts = [f"From now on: {kinds_text(now)}."] if now else []
+    return " ".join([*parts, *([f"From the next session on: {kinds_text(later)}."] if later else [])])
 
 
 EXIT_BLOCKED = 3
@@ -68,7 +90,8 @@ def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *,
     for problem in problems:
         print(f"✗ {sanitize_line(problem)}")
     trusted, items = trust.trusted(), tuple(trust.waiting() or trust.refused())
-    _print_items((*trusted, *items))
+    for line in item_lines((*trusted, *items)):
+        say(line)
     if not items:
         rest = f"{workspace} brings nothing {'else ' if problems else ''}that needs trust."
         say("All of this is trusted; `lmtui config trust --revoke` takes it back." if trusted else rest)
@@ -79,21 +102,12 @@ def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *,
         held = "None of this holds." if not trusted else "The rest does not hold."
         say(f"{held} `lmtui config trust --yes` trusts it as it is now; a change asks again.")
         return EXIT_BLOCKED
-    typed = "y" if is_yes else input(f"Trust all of this as it is now? [y/N{offer(items)}] ").strip().lower()
-    if typed == KEY and offer(items):
-        choose_reach(items, features.extensions[ToolServers].choose_reach, input, print)
+    typed = "y" if is_yes else ask_trust(items, features.extensions[ToolServers].choose_reach, input, print)
+    if typed is None:
         return _ask(workspace, trust, features, is_yes=False)
-    is_trusted = typed in ("y", "yes")
-    trust.answer(items, is_trusted=is_trusted)
-    say(_holds(items) if is_trusted else "None of this holds.")
+    trust.answer(items, is_trusted=typed in YES)
+    say(holds_text(items, typed))
     return 0
-
-
-def _holds(items: Sequence[TrustItem]) -> str:
-    """Return when what was trusted just now holds, in an lmtui that is open too."""
-    now, later = part_by_time(items)
-    parts = [f"From now on: {kinds_text(now)}."] if now else []
-    return " ".join([*parts, *([f"From the next session on: {kinds_text(later)}."] if later else [])])
 
 
 def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, tuple[str, ...]], *, is_json: bool) -> int:
@@ -105,7 +119,8 @@ def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, t
         print(json.dumps({"folder": str(workspace), "trusted": items, "others": found}, indent=2, ensure_ascii=False))
         return 0
     say(f"{workspace}: {kinds_text(trusted) or 'nothing is trusted'}")
-    _print_items(trusted)
+    for line in item_lines(trusted):
+        say(line)
     if others:
         say("Other folders, as they were when you said yes:")
     for folder, kinds in others.items():
@@ -121,10 +136,3 @@ def _revoke(folder: Path) -> int:
         return 0
     say(f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it.")
     return 0
-
-
-def _print_items(items: Sequence[TrustItem]) -> None:
-    for item in items:
-        print(f"{item.kind}, {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}")
-        if found := warning((item.text,)):
-            say(f"  {found}")

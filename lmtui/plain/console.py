@@ -10,54 +10,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
-from lmtui.core.event_text import INDENT
-from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
-from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, base_url
-from lmtui.core.look_alikes import approval_warning, warning
-from lmtui.core.permissions.dangerous_commands import Danger, dangers
-from lmtui.core.permissions.rules import FileEffect, traits_of
+from lmtui.core.event_text import INDENT, SHELL, dangers_of, question_text, why_text
+from lmtui.core.events import ROOT, ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
+from lmtui.core.hosts import base_url
+from lmtui.core.look_alikes import approval_warning
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.servers import KEY_NOTES, ServerFound, lack_text
 from lmtui.core.sessions import Answer, SessionHost
-from lmtui.core.tool_servers import ToolServers
+from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
-from lmtui.headless.trust_report import KEY, choose_reach, offer
+from lmtui.headless.trust_report import YES, ask_trust, holds_text, item_lines, pick
 from lmtui.paths import state_dir, without_keys
 from lmtui.plain.commands import LeaveCommand, PlainCommands, part_text
-from lmtui.plain.plain_session import YES, LineTerminal, LoopThread, PlainSession, Terminal
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerChoice:
-    """One way to answer: its letter, its word, and what it does."""
-
-    letter: str
-    word: str
-    text: str
-
-
-def choice_lines(choices: Iterable[AnswerChoice]) -> Iterator[str]:
-    """Return the choices, one a line."""
-    return (f"  {' or '.join(filter(None, (each.letter, each.word)))}: {each.text}" for each in choices)
-
-
-def chosen(choices: Iterable[AnswerChoice], typed: str) -> tuple[str, str]:
-    """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
-    head, _, words = typed.strip().partition(" ")
-    for each in choices:
-        if head and head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
-            return each.letter or each.word[:1], words.strip()
-    return "", ""
+from lmtui.plain.plain_session import AnswerChoice, AnsweredElsewhere, LineTerminal, LoopThread, PlainSession, Terminal
 
 
 def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> None:
@@ -126,33 +102,24 @@ def _list_models(plain: PlainSession, servers: Sequence[ServerFound], key: str =
 
 def ask_for_trust(plain: PlainSession) -> None:
     """Ask whether what the folder brings holds; an empty answer leaves it open."""
-    waiting = plain.host.trust.waiting()
-    if not waiting:
-        return
-    plain.say("this folder has its own settings; lmtui ignores them until you trust them:")
-    for item in waiting:
-        plain.say(f"  {sanitize_line(item.kind)} in {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}")
-        if found := warning((item.text,)):
-            plain.say(f"  {found}")
-    plain.terminal.drop_typed()
-    typed = plain.terminal.read(f"trust all of these, yes or no{offer(waiting)}? ").strip().lower()
-    if typed == KEY and offer(waiting):
-        servers = plain.host.extensions[ToolServers]
-        choose_reach(
-            waiting,
-            lambda name, reach: plain.loop.do(lambda: servers.choose_reach(name, reach)),
-            plain.terminal.read,
-            plain.say,
-        )
-        ask_for_trust(plain)
-        return
-    try:
-        if typed:
-            plain.host.trust.answer(waiting, is_trusted=typed in YES)
-    except LmtuiError as error:
-        plain.say(f"error: {error.full_text()}", "not trusted; they are ignored")
-    else:
-        plain.say("trusted; they apply from the next session" if typed in YES else "not trusted; they are ignored")
+    typed: str | None = None
+    while typed is None and (waiting := plain.host.trust.waiting()):
+        plain.say("this folder has its own settings; lmtui ignores them until you trust them:")
+        plain.say(*(f"{INDENT}{line}" for line in item_lines(waiting)))
+        plain.terminal.drop_typed()
+        typed = ask_trust(waiting, partial(_choose_reach, plain), plain.terminal.read, plain.say)
+        try:
+            if typed:
+                plain.host.trust.answer(waiting, is_trusted=typed in YES)
+            if typed is not None:
+                plain.say(holds_text(waiting, typed))
+        except LmtuiError as error:
+            plain.say(f"error: {error.full_text()}", holds_text(waiting, ""))
+
+
+def _choose_reach(plain: PlainSession, server: str, reach: Reach) -> None:
+    servers = plain.host.extensions[ToolServers]
+    plain.loop.do(lambda: servers.choose_reach(server, reach))
 
 
 PLAN_CHOICES = (
@@ -163,8 +130,6 @@ PLAN_CHOICES = (
     AnswerChoice("n", "no", "reject it; plan mode stays on"),
     AnswerChoice("l", "later", "leave it pending; /plan asks again"),
 )
-_LETTERS = " ".join(each.letter for each in PLAN_CHOICES)
-
 Editor = Callable[[str], str | None]
 
 
@@ -178,25 +143,23 @@ def ask_plan(plain: PlainSession, edit: Editor | None = None) -> bool:
         return False
     proposal = asked.proposal
     _show(plain, proposal)
-    while True:
-        letter, words = chosen(PLAN_CHOICES, plain.terminal.read(f"your answer ({_LETTERS}): "))
-        if letter == "e":
-            proposal = _edited(plain, proposal, edit or _in_editor)
-            _show(plain, proposal)
-            continue
+    done = None
+    while done is None:
+        letter, words = plain.choose(PLAN_CHOICES, plain.terminal.read)
         try:
-            done = _answer(plain, asked, proposal, letter, words)
+            if letter == "e":
+                proposal = _edited(plain, proposal, edit or _in_editor)
+                _show(plain, proposal)
+            else:
+                done = _answer(plain, asked, proposal, letter, words)
         except ToolError as error:
             plain.say(f"error: {error.full_text()}")
-            continue
-        if done is not None:
-            return done
+    return done
 
 
 def _show(plain: PlainSession, proposal: Proposal) -> None:
-    plain.say("a plan is waiting for your approval:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
-    plain.say(*choice_lines(PLAN_CHOICES))
-    plain.terminal.drop_typed()  # what was typed before the question was there is no answer to it
+    plain.say("a plan is waiting for your approval:", *(f"  {line}" for line in proposal_lines(proposal)))
+    plain.list_choices(PLAN_CHOICES)
 
 
 def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
@@ -221,11 +184,9 @@ def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter
             plain.act(lambda session: session.plans.reject(asked.proposal_id))
             plain.say("plan rejected; /mode NAME leaves plan mode")
             return False
-        case "l":
+        case _:
             plain.say("plan left pending; /plan asks again")
             return False
-        case _:
-            plain.say(f"answer with one of these letters or its word: {_LETTERS}")
     return None
 
 
@@ -264,17 +225,18 @@ def _in_editor(text: str) -> str | None:
             return None
 
 
-SHELL = "shell"
 OUTCOMES = {"y": Outcome.ONCE, "s": Outcome.SESSION, "t": Outcome.TRY, "n": Outcome.NO}
 
 
 def approval_lines(request: ApprovalRequested) -> Iterator[str]:
     """Return everything that is to be known before an answer, the text that would run or change unabridged."""
-    yield f"approval needed: {_action_text(request)}"
+    asked = question_text(request)
+    who = "" if request.agent == ROOT else f"{sanitize_line(request.agent).replace('_', ' ')}: "
+    yield f"approval needed: {who}{asked[:1].lower() + asked[1:] if who else asked}"
     is_change = "\n@@" in request.diff and not request.parts
     text = request.diff if is_change else "\n".join(filter(None, (request.text, request.diff)))
     yield from (f"{INDENT}{line}" for line in escape_invisible(text).split("\n"))
-    yield from (f"dangerous: {escape_invisible_line(each.text)}" for each in _dangers_of(request))
+    yield from (f"dangerous: {escape_invisible_line(each.text)}" for each in dangers_of(request))
     if found := approval_warning(request):
         yield found
     conditions = [
@@ -284,20 +246,16 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
         f"sandbox {sanitize_line(request.with_network(request.sandbox))}" if request.sandbox else "",
     ]
     if any(conditions):
-        yield f"{'it ran' if request.tool == EFFECT_TOOL else 'it would run'}: {', '.join(part for part in conditions if part)}"
+        yield f"{'it ran' if request.tool == EFFECT_TOOL else 'it would run'}: {', '.join(filter(None, conditions))}"
     if request.uncovered:
         yield f"no rule allows: {'; '.join(map(escape_invisible_line, request.uncovered))}"
     if request.why:
-        yield f"why: {sanitize_line(request.why)}"
-
-
-def _dangers_of(request: ApprovalRequested) -> Sequence[Danger]:
-    return dangers(request.text, request.cwd or "/workspace") if request.tool == SHELL else ()
+        yield f"why: {why_text(request)}"
 
 
 def choices_of(request: ApprovalRequested) -> list[AnswerChoice]:
     """Return what may be answered; what is dangerous is allowed once at most, by the whole word."""
-    is_danger = bool(_dangers_of(request))
+    is_danger = bool(dangers_of(request))
     found = [AnswerChoice("y", "yes", "allow it once" if not request.parts else f"apply {_all_of(request.parts)}")]
     if is_danger:
         found = [AnswerChoice("", "yes", "allow it once, although it is dangerous")]
@@ -332,22 +290,6 @@ def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | No
             return None
         numbers |= {*range(int(first), int(last or first) + 1)}
     return tuple(unit for number, units in enumerate(units_of(parts), 1) if number in numbers for unit in units)
-
-
-def _action_text(request: ApprovalRequested) -> str:
-    who = "lmtui" if request.agent == "root" else sanitize_line(request.agent).replace("_", " ")
-    if request.tool == NETWORK_TOOL:
-        own = request.text.partition("\n")[2]
-        return f"{'lmtui' if own else 'a command'} wants to reach the host"
-    if request.tool == SHOWN_TOOLS:
-        return "a command needs this folder of tools, read-only"
-    if request.tool == SHELL:
-        return f"{who} asks to run a command"
-    if request.tool == EFFECT_TOOL:
-        return f"{who} ran a command in an overlay, and asks to apply what it changed"
-    verb = "read" if traits_of(request.tool).file_effect is FileEffect.SHOWS else "change"
-    action = f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {sanitize_line(request.tool)}"
-    return f"{who} asks to {action}"
 
 
 EXIT_INTERRUPTED = 130
@@ -541,23 +483,18 @@ class Console:
     # -- approvals ------------------------------------------------------------------------------------------------------
 
     def _ask(self, request: ApprovalRequested) -> None:
-        answer = None
-        choices = choices_of(request)
-        self._plain.say(*approval_lines(request), "choices:", *choice_lines(choices))
-        letters = " ".join(each.letter or each.word for each in choices)
-        self._terminal.drop_typed()  # what was typed before the question was there is no answer to it
+        choices, answer = choices_of(request), None
+        self._plain.say(*approval_lines(request))
+        self._plain.list_choices(choices)
         while answer is None:
             try:
-                typed = self._plain.read_answer(request, f"your answer ({letters}): ")
+                letter, words = self._plain.choose(choices, lambda prompt: self._plain.read_answer(request, prompt))
+            except AnsweredElsewhere:
+                return
             except EOFError:
                 self._plain.act(lambda session: session.answer(request.approval_id, Answer(Outcome.NO)))
                 raise
-            if not self._plain.is_open(request):
-                return
-            letter, words = chosen(choices, typed)
             answer = Answer(OUTCOMES[letter]) if letter in OUTCOMES else self._ask_more(request, letter, words)
-            if not letter:
-                self._terminal.say(f"answer with one of these letters or its word: {letters}")
         given = answer
         self._plain.act(lambda session: session.answer(request.approval_id, given))
 
@@ -589,10 +526,9 @@ class Console:
 
     def _ask_grant(self, request: ApprovalRequested) -> Answer | None:
         found = grants(request)
-        self._plain.say("add which rule?", *(f"  {number}. {grant}" for number, grant in enumerate(found, 1)))
-        typed = self._terminal.read("number (empty to go back): ").strip()
-        if not (typed.isdecimal() and 0 < int(typed) <= len(found)):
+        self._terminal.say("add which rule?")
+        number = pick([*map(str, found)], "number (empty to go back): ", self._terminal.read, self._terminal.say)
+        if number is None:
             self._terminal.say("no rule added")
             return None
-        grant = found[int(typed) - 1]
-        return Answer(Outcome.ALWAYS, rule=grant.number, scope=grant.scope)
+        return Answer(Outcome.ALWAYS, rule=found[number].number, scope=found[number].scope)

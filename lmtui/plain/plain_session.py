@@ -11,8 +11,9 @@ import readline
 import sys
 import termios
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -22,8 +23,8 @@ from lmtui.core.event_text import EventText, call_words, quoted
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import Session, SessionHost
+from lmtui.headless.trust_report import YES
 
-YES = ("y", "yes")
 PATIENCE_S = 10.0
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?:])\s(?=\S)")
 
@@ -217,6 +218,33 @@ class LoopThread:
         self._loop.close()
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerChoice:
+    """One way to answer: its letter, its word, and what it does."""
+
+    letter: str
+    word: str
+    text: str
+
+
+def choice_lines(choices: Iterable[AnswerChoice]) -> Iterator[str]:
+    """Return the choices, one a line."""
+    return (f"  {' or '.join(filter(None, (each.letter, each.word)))}: {each.text}" for each in choices)
+
+
+def chosen(choices: Iterable[AnswerChoice], typed: str) -> tuple[str, str]:
+    """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
+    head, _, words = typed.strip().partition(" ")
+    for each in choices:
+        if head and head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
+            return each.letter or each.word[:1], words.strip()
+    return "", ""
+
+
+class AnsweredElsewhere(Exception):
+    """Somebody answered a question in another window."""
+
+
 class PlainSession:
     """One open session and what came of it so far; `inbox` holds events that are not printed yet, None to look again."""
 
@@ -243,6 +271,18 @@ class PlainSession:
         self.terminal.drop_typed()
         return self.terminal.read(question).strip().lower() in YES
 
+    def list_choices(self, choices: Iterable[AnswerChoice]) -> None:
+        """Print what can be answered; what was typed before that is no answer."""
+        self.say("choices:", *choice_lines(choices))
+        self.terminal.drop_typed()
+
+    def choose(self, choices: Sequence[AnswerChoice], read: Callable[[str], str]) -> tuple[str, str]:
+        """Ask until one of the choices is typed; return its letter and the words behind it."""
+        letters = " ".join(each.letter or each.word for each in choices)
+        while not (found := chosen(choices, read(f"your answer ({letters}): ")))[0]:
+            self.say(f"answer with one of these letters or its word: {letters}")
+        return found
+
     def open(self, session_id: str = "") -> None:
         """Bring a session to the front, a new one without an id.
 
@@ -262,20 +302,25 @@ class PlainSession:
         return any(each.event == request for each in self.act(lambda session: events.pending_approvals(session.history())))
 
     def read_answer(self, request: events.ApprovalRequested, prompt: str) -> str:
-        """Read an answer; one that another window gives meanwhile is told, and a line ends the wait."""
+        """Read an answer; one that another window gives meanwhile is told, and a line ends the wait.
+
+        Raises:
+            AnsweredElsewhere: another window gave one.
+        """
 
         def look(envelope: events.Envelope) -> None:
-            match envelope.event:
-                case events.ApprovalResolved(approval_id=approval_id, by=by) if approval_id == request.approval_id:
-                    self.terminal.say(f"\nanswered by {sanitize_line(by)}; press enter to go on")
-                case _:
-                    pass
+            event = envelope.event
+            if isinstance(event, events.ApprovalResolved) and event.approval_id == request.approval_id:
+                self.terminal.say(f"\nanswered by {sanitize_line(event.by)}; press enter to go on")
 
         leave = self.act(lambda session: session.subscribe(look))
         try:
-            return self.terminal.read(prompt)
+            typed = self.terminal.read(prompt)
         finally:
             self.loop.do(leave)
+        if not self.is_open(request):
+            raise AnsweredElsewhere
+        return typed
 
     def act(self, action: Callable[[Session], T]) -> T:
         """Call something on the session, where its loop is."""

@@ -108,7 +108,7 @@ async def test_a_task_from_start_to_undo_in_lines_alone(program: Program, termin
     terminal.type("write the greeting\n")
     asked = await terminal.until("your answer (")
     assert "  I will write it.\r\n" in asked
-    assert "approval needed: lmtui asks to change greeting.txt" in asked
+    assert "approval needed: Write greeting.txt?" in asked
     assert not (program.workspace / "greeting.txt").exists()
     terminal.type("y\n")
     told = await terminal.until("you: ")

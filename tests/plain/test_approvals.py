@@ -6,7 +6,8 @@ from lmtui.core.events import ApprovalRequested
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.suggested_rules import Grant, grants
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
-from lmtui.plain.console import approval_lines, choice_lines, choices_of, chosen, units_typed
+from lmtui.plain.console import approval_lines, choices_of, units_typed
+from lmtui.plain.plain_session import choice_lines, chosen
 from tests.sets import for_each
 
 
@@ -19,12 +20,12 @@ def test_a_question_shows_the_whole_command_where_it_would_run_and_why_it_asks()
     text = "\n".join(f"echo {number}" for number in range(200))
     about = {"cwd": "/workspace", "limits": "up to 9 s; reaches a.b", "sandbox": "docker, no network"}
     lines = list(approval_lines(asked(text, commands=200, uncovered=("x",), **about)))
-    assert lines[0] == "approval needed: lmtui asks to run a command"
+    assert lines[0] == "approval needed: Run this command?"
     assert lines[1:201] == [f"  echo {number}" for number in range(200)]
     assert lines[201:] == [
         f"it would run: 200 commands, in /workspace, {about['limits']}, sandbox docker, network for this command",
         "no rule allows: x",
-        "why: normal mode asks before changes",
+        "why: Mode normal asks before commands",
     ]
 
 
@@ -37,12 +38,12 @@ def test_hidden_characters_are_named_and_said() -> None:
 def test_a_change_is_shown_as_its_difference_only_and_a_host_and_a_sub_agent_are_named() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"
     lines = list(approval_lines(asked("edit x", "edit", diff=diff, path="x\u202e")))
-    assert lines[0] == "approval needed: lmtui asks to change x<U+202E>"
+    assert lines[0] == "approval needed: Edit x<U+202E>?"
     assert lines[1:6] == [f"  {line}" for line in diff.split("\n")]
-    assert next(approval_lines(asked("pypi.org:443", "network"))) == "approval needed: a command wants to reach the host"
+    assert next(approval_lines(asked("pypi.org:443", "network"))) == "approval needed: Let a command reach pypi.org?"
     own = asked("pypi.org:443\nGET https://pypi.org/x", "network")
-    assert next(approval_lines(own)) == "approval needed: lmtui wants to reach the host"
-    assert next(approval_lines(asked(agent="agent_1"))).startswith("approval needed: agent 1 asks to")
+    assert next(approval_lines(own)) == "approval needed: Let lmtui reach pypi.org?"
+    assert next(approval_lines(asked(agent="agent_1"))).startswith("approval needed: agent 1: run this command?")
 
 
 @for_each(("typed", "expected"), [

@@ -163,7 +163,7 @@ def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
     paper, _ = talk("2", "yes", host=host)
     assert host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
     assert host.trust.is_trusted is True
-    assert "  setting in .env: model = x␛[2J" in paper.said
+    assert "  setting, .env: model = x␛[2J" in paper.said
 
 
 def test_the_first_run_asks_for_the_key_of_an_address_and_one_of_its_models() -> None:
@@ -193,7 +193,7 @@ def test_where_a_server_runs_is_chosen_before_the_yes() -> None:
     paper, _ = talk("s", "2", "3", "yes", host=host)
     assert host.extensions.mcp.chosen == [("b", Reach.HOST)]
     assert host.trust.is_trusted is True
-    assert paper.said.count("trust all of these, yes or no, s to choose where a server runs? ") == 2
+    assert paper.said.count("Trust all of this as it is now? [y/N, s to choose where a server runs] ") == 2
     host = Host()
     host.trust.items = [TrustItem("MCP server", ".mcp.json", "a: x", server="a")]
     talk("s", "0", "no", host=host)

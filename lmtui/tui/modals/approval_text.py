@@ -8,12 +8,12 @@ from pathlib import Path
 
 from textual.content import Content
 
+from lmtui.core.event_text import MODE_ASKS, question_text, why_text
 from lmtui.core.events import ROOT, ApprovalRequested
-from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning
 from lmtui.core.permissions.command_search import WITH_SUBCOMMANDS
 from lmtui.core.permissions.dangerous_commands import Danger, dangers
-from lmtui.core.permissions.rules import FileEffect, GrantScope, traits_of
+from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, show_controls
@@ -37,39 +37,13 @@ SCOPE_MEANINGS = {
 }
 
 
-_VERBS = {"write": "Write", "mkdir": "Create", "delete": "Delete", "move": "Move"}
-_QUESTIONS = {
-    SHELL: "Run this command?", EFFECT_TOOL: "Apply these effects?",
-    SHOWN_TOOLS: "Show this folder of tools to commands, read-only?",
-    "background": "Run this command in the background?", "python": "Run this Python code?", "git_add": "Stage these files?",
-    "git_commit": "Commit what is staged?", "git_branch": "Change the branch?", "delegate": "Start this sub-agent?",
-    "explore": "Start this sub-agent?", "fetch": "Fetch this page?", "web_search": "Search the web for this?",
-    "memory_append": "Keep this note?", "memory_forget": "Forget these notes?", "pipeline": "Change the work on the plan?",
-    "promote_skill": "Make this function a tool?",
-}  # fmt: skip
-
-
 def question(request: ApprovalRequested, state: SessionState) -> str:
     """Return what is asked, with the agent's name where there are several."""
-    asked = _question(request)
+    asked = question_text(request)
     if not state.work.agents.by_id:
         return asked
     who = "main" if request.agent == ROOT else sanitize_line(request.agent).replace("_", " ")
     return f"{who}: {asked[:1].lower()}{asked[1:]}"
-
-
-def _question(request: ApprovalRequested) -> str:
-    if request.tool == NETWORK_TOOL:
-        first, _, own = request.text.partition("\n")
-        host = escape_invisible_line(first)
-        name, colon, port = host.rpartition(":")
-        who = "lmtui" if own else "a command"
-        return f"Let {who} reach {name if colon and port == '443' else host}?"
-    if request.tool in _QUESTIONS:
-        return _QUESTIONS[request.tool]
-    is_read = traits_of(request.tool).file_effect is FileEffect.SHOWS
-    verb = "Read" if is_read else _VERBS.get(request.tool, "Edit")
-    return f"{verb} {escape_invisible_line(request.path)}?" if request.path else f"Use {escape_invisible_line(request.tool)}?"
 
 
 def dangers_of(request: ApprovalRequested) -> tuple[Danger, ...]:
@@ -127,7 +101,7 @@ def notes(request: ApprovalRequested) -> Content:
         lines.append(Content.styled("·  the sandbox has no network: this will probably fail", "$text-muted"))
     if found := approval_warning(request):
         lines.append(Content.styled(found, "$error"))
-    by_mode = _MODE_ASKS.fullmatch(sanitize_line(request.why))
+    by_mode = MODE_ASKS.fullmatch(sanitize_line(request.why))
     if request.uncovered and (by_mode or not request.why) and not dangers_of(request):
         parts = [escape_invisible_line(each) for each in new_parts(request)]
         shown = [Content.styled(fit_middle(each, PART_CELLS), "$text-secondary") for each in parts[:MOST_PARTS]]
@@ -140,17 +114,6 @@ def notes(request: ApprovalRequested) -> Content:
 
 
 _NEEDS_NETWORK = re.compile(r"\b(?:curl|wget|git +(?:push|pull|clone|fetch)|pip3? +install|npm +(?:i|install|publish)|apt)\b")
-_MODE_ASKS = re.compile(r"(\w+) mode asks (before changes|for everything)(.*)", re.DOTALL)
-
-
-def why_text(request: ApprovalRequested) -> str:
-    """Return which rule or mode asks."""
-    why = sanitize_line(request.why)
-    found = _MODE_ASKS.fullmatch(why)
-    if found is None:
-        return f"{why[:1].upper()}{why[1:]}"
-    what = "for everything" if found[2] == "for everything" else "before commands" if request.tool == SHELL else "before edits"
-    return f"Mode {found[1]} asks {what}{found[3]}"
 
 
 def new_parts(request: ApprovalRequested) -> list[str]:
