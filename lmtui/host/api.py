@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from lmtui.core.errors import LmtuiError
 from lmtui.host import chat_routes, session_routes, workspace_routes
 from lmtui.host.access import ApiAccess
-from lmtui.host.endpoints import ApiContext, ApiOptions, openapi_page, routes_of, tell_error
+from lmtui.host.endpoints import ApiContext, ApiOptions, openapi_page, tell_error
 from lmtui.host.hub import SessionHub
 from lmtui.host.websocket import serve_websocket
 from lmtui.registry import features, load
@@ -43,7 +43,7 @@ def build_app(
 
     app = Starlette(
         routes=[
-            *routes_of(ENDPOINTS, api),
+            *ENDPOINTS,
             Route("/openapi.json", tell_page),
             WebSocketRoute("/v1/ws", partial(serve_websocket, api)),
             *routes,

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
@@ -36,7 +35,7 @@ from lmtui.host.hub import SessionHub
 from lmtui.host.wire import SESSION_ID, EmptyQuery, ErrorBody
 
 BODY_TIMEOUT_S = 30.0
-JSON_BYTES = 2_000_000
+JSON, JSON_BYTES = "application/json", 2_000_000
 UPLOAD_BYTES, MOST_UPLOADS, UPLOAD_S = 5_000_000, 20, 3600.0
 _MOST_KEYS, _MOST_CONVERSATIONS = 10_000, 1_000
 _IN_A_THREAD_BYTES = 100_000
@@ -62,7 +61,7 @@ _STATUS = (
     (errors.UnknownSession, 404), (errors.ProviderError, 502), (_BUSY, 409), (errors.ConfigError, 500)
 )  # fmt: skip
 _EVERYWHERE = (401, 403, 409, 422, 429, 503)
-_PARAMETERS = re.compile(r"\{(\w+)\}")
+_Models = list[tuple[type[BaseModel], Literal["validation", "serialization"]]]
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 
@@ -153,101 +152,87 @@ class ApiContext:
         return is_first
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One method of one path.
+class Endpoint(Route):
+    """One method of one path, carried out by a handler.
 
-    `handle` is given what it `takes`, by name.  `answer` is the model of what comes back with `status`, None where nothing
-    does or where `media` is no JSON.  `errors` are the statuses next to those that any request may get.  An endpoint with
-    `data_bytes` takes so many bytes of anything as its body instead of JSON.
+    The handler is given what its parameters name: `api`, `request`, the `session` of the path or another part of it, the
+    `query`, and the `body` or its `data`; its types say what these have to be, and what it answers.  The first line of its
+    docstring is the summary.
+
+    Args:
+        answer: the model of what comes back where the handler returns a whole response.
+        errors: the statuses next to those that any request may get.
+        most_bytes: the limit of the body.
     """
 
-    method: str
-    path: str
-    summary: str
-    handle: Callable[..., Awaitable[Response | BaseModel | None]]
-    takes: Collection[str]
-    query: type[BaseModel] = EmptyQuery
-    body: type[BaseModel] | None = None
-    answer: type[BaseModel] | None = None
-    status: int = 200
-    media: str = "application/json"
-    errors: tuple[int, ...] = ()
-    data_bytes: int = 0
-    json_bytes: int = JSON_BYTES
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handle: Callable[..., Awaitable[Response | BaseModel | None]],
+        *,
+        answer: type[BaseModel] | None = None,
+        status: int = 200,
+        media: str = JSON,
+        errors: Collection[int] = (),
+        most_bytes: int = JSON_BYTES,
+    ) -> None:
+        super().__init__(path, self._answer, methods=[method])
+        hints = get_type_hints(handle)
+        returned = hints.pop("return")
+        self.method, self.media, self.most_bytes = method, media, most_bytes
+        self.summary = str(handle.__doc__).partition("\n")[0].rstrip(".")
+        self.query: type[BaseModel] = hints.get("query", EmptyQuery)
+        self.body: type[BaseModel] | None = hints.get("body")
+        self.has_data = "data" in hints
+        self.answer = returned if issubclass(returned, BaseModel) else answer
+        self.status = 204 if returned is type(None) else status
+        more = (408, 413, 415) if self.body is not None or self.has_data else ()
+        self.errors = sorted({*_EVERYWHERE, *errors, *more, *([404] if "{" in path else [])})
+        self._handle, self._takes = handle, tuple(hints)
 
-    @property
-    def all_errors(self) -> Sequence[int]:
-        """Return every status of an error that it may answer with."""
-        found = {*_EVERYWHERE, *self.errors}
-        found |= {408, 413, 415} if self.body is not None else {408, 413} if self.data_bytes else set()
-        found |= {404} if "{" in self.path else set()
-        return sorted(found)
+    async def _answer(self, request: Request) -> Response:
+        """Check a request, have it handled and return the answer."""
+        api: ApiContext = request.app.state.api
+        try:
+            given: dict[str, Any] = {"api": api, "request": request, **await self._read(request)}
+            if "session" in self._takes:
+                given["session"] = await api.hub.session(given["id"])
+            found = await self._handle(**{name: given[name] for name in self._takes})
+        except ClientDisconnect:
+            return Response(status_code=499)
+        if isinstance(found, Response):
+            return found
+        if found is None:
+            return Response(status_code=self.status)
+        return Response(found.model_dump_json(), self.status, media_type=JSON)
+
+    async def _read(self, request: Request) -> dict[str, Any]:
+        found: dict[str, Any] = {**request.path_params}
+        if "id" in found and not re.fullmatch(SESSION_ID, found["id"]):
+            raise ApiError(404, "no such session", "`GET /v1/sessions` lists them.")
+        pairs = request.query_params.multi_items()
+        if len({name for name, _ in pairs}) != len(pairs):
+            raise ApiError(422, "a parameter is given twice")
+        try:
+            found["query"] = self.query.model_validate(dict(pairs))
+            if self.has_data:
+                found["data"] = await read_body(request, self.most_bytes)
+            elif self.body is not None:
+                found["body"] = self.body.model_validate(await _read_json(request, self.most_bytes))
+        except ValidationError as error:
+            raise ApiError(422, validation_text(error), "See /openapi.json for the accepted values.") from error
+        return found
 
 
 def route(routes: list[Endpoint], method: str, path: str, **more: Any) -> Callable[[_Handler], _Handler]:
-    """Add a handler to the routes; `more` are fields of `Endpoint`.
-
-    It is given what its parameters name: `api`, `request`, the `session` of the path or another part of it, the `query`, and
-    the `body` or its `data`; its types say what these have to be, and what it answers.  The first line of its docstring is
-    the summary.
-    """
+    """Add a handler to the routes; `more` goes to `Endpoint`."""
 
     def add(handler: _Handler) -> _Handler:
-        hints = get_type_hints(handler)
-        answer = hints.pop("return")
-        found: dict[str, Any] = {name: hints[name] for name in ("query", "body") if name in hints}
-        if issubclass(answer, BaseModel):
-            found["answer"] = answer
-        elif answer is type(None):
-            found["status"] = 204
-        summary = str(handler.__doc__).partition("\n")[0].rstrip(".")
-        routes.append(Endpoint(method, path, summary, handler, tuple(hints), **{**found, **more}))
+        routes.append(Endpoint(method, path, handler, **more))
         return handler
 
     return add
-
-
-def routes_of(endpoints: Sequence[Endpoint], api: ApiContext) -> list[Route]:
-    """Return what Starlette serves."""
-    return [
-        Route(each.path, partial(_answer, each, api), methods=[each.method], name=f"{each.method} {each.path}")
-        for each in endpoints
-    ]
-
-
-async def _answer(endpoint: Endpoint, api: ApiContext, request: Request) -> Response:
-    """Check a request, have it handled and return the answer."""
-    try:
-        given: dict[str, Any] = {"api": api, "request": request, **await _read(endpoint, request)}
-        if "session" in endpoint.takes:
-            given["session"] = await api.hub.session(given["id"])
-        found = await endpoint.handle(**{name: given[name] for name in endpoint.takes})
-    except ClientDisconnect:
-        return Response(status_code=499)
-    if isinstance(found, Response):
-        return found
-    if found is None:
-        return Response(status_code=204)
-    return Response(found.model_dump_json(), status_code=endpoint.status, media_type="application/json")
-
-
-async def _read(endpoint: Endpoint, request: Request) -> dict[str, Any]:
-    found: dict[str, Any] = {**request.path_params}
-    if "id" in found and "/sessions/" in endpoint.path and not re.fullmatch(SESSION_ID, found["id"]):
-        raise ApiError(404, "no such session", "`GET /v1/sessions` lists them.")
-    pairs = request.query_params.multi_items()
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ApiError(422, "a parameter is given twice")
-    try:
-        found["query"] = endpoint.query.model_validate(dict(pairs))
-        if endpoint.data_bytes:
-            found["data"] = await read_body(request, endpoint.data_bytes)
-        elif endpoint.body is not None:
-            found["body"] = endpoint.body.model_validate(await _read_json(request, endpoint.json_bytes))
-    except ValidationError as error:
-        raise ApiError(422, validation_text(error), "See /openapi.json for the accepted values.") from error
-    return found
 
 
 def validation_text(error: ValidationError) -> str:
@@ -259,7 +244,7 @@ def validation_text(error: ValidationError) -> str:
 
 async def _read_json(request: Request, most_bytes: int) -> Any:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    if kind != JSON:
         raise ApiError(415, "the body must be JSON", "Send `Content-Type: application/json`.")
     data = await read_body(request, most_bytes)
     try:
@@ -302,7 +287,7 @@ async def tell_error(request: Request, error: Exception) -> Response:
         more = {"param": None, "code": kind_of_error, **more}
     body = error_body(kind_of_error, str(error), error.hint, **more)
     kind = _EarlyResponse if status in (408, 413) else Response
-    return kind(body, status_code=status, headers=headers, media_type="application/json")
+    return kind(body, status_code=status, headers=headers, media_type=JSON)
 
 
 class _EarlyResponse(Response):
@@ -326,11 +311,10 @@ class _EarlyResponse(Response):
 
 def openapi_page(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 page of the endpoints."""
-    modes: dict[type[BaseModel], Literal["validation", "serialization"]] = {ErrorBody: "serialization"}
-    modes |= {each.answer: "serialization" for each in endpoints if each.answer is not None}
-    modes |= {each.body: "validation" for each in endpoints if each.body is not None and each.body is not each.answer}
-    names, schemas = models_json_schema(list(modes.items()), ref_template="#/components/schemas/{model}")
-    refs = {model: names[model, mode] for model, mode in modes.items()}
+    models: _Models = [(ErrorBody, "serialization")]
+    models += [(each.answer, "serialization") for each in endpoints if each.answer is not None]
+    models += [(each.body, "validation") for each in endpoints if each.body is not None]
+    refs, schemas = models_json_schema(models, ref_template="#/components/schemas/{model}")
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, refs)
@@ -348,15 +332,14 @@ def openapi_page(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: Endpoint, refs: Mapping[type[BaseModel], Any]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, refs: Mapping[Any, Any]) -> dict[str, Any]:
     """Return what the page says of one endpoint."""
-    schema = {"type": "string"} if endpoint.answer is None else refs[endpoint.answer]
+    schema = {"type": "string"} if endpoint.answer is None else refs[endpoint.answer, "serialization"]
     content = {} if endpoint.status == 204 else {"content": {endpoint.media: {"schema": schema}}}
-    error = {"content": {"application/json": {"schema": refs[ErrorBody]}}}
-    answers = {str(status): {"description": KINDS[status], **error} for status in endpoint.all_errors}
+    error = {"content": {JSON: {"schema": refs[ErrorBody, "serialization"]}}}
+    answers = {str(status): {"description": KINDS[status], **error} for status in endpoint.errors}
     text, session_id = {"type": "string", "maxLength": 100}, {"type": "string", "pattern": SESSION_ID}
-    is_session = "/sessions/" in endpoint.path
-    in_path = {name: session_id if name == "id" and is_session else text for name in _PARAMETERS.findall(endpoint.path)}
+    in_path = {name: session_id if name == "id" else text for name in endpoint.param_convertors}
     in_query = endpoint.query.model_json_schema().get("properties", {})
     found: dict[str, Any] = {
         "summary": endpoint.summary,
@@ -369,7 +352,7 @@ def _operation(endpoint: Endpoint, refs: Mapping[type[BaseModel], Any]) -> dict[
         "responses": {str(endpoint.status): {"description": "Done", **content}, **answers},
     }
     if endpoint.body is not None:
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": refs[endpoint.body]}}}
-    elif endpoint.data_bytes:
+        found["requestBody"] = {"required": True, "content": {JSON: {"schema": refs[endpoint.body, "validation"]}}}
+    elif endpoint.has_data:
         found["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
     return found

@@ -144,7 +144,7 @@ async def model_selected(api: ApiContext, body: wire.SelectModel) -> wire.Receip
     return wire.Receipt(seq=last_seq(session), is_running=session.is_running)
 
 
-@_route("POST", "/v1/uploads", status=201, data_bytes=UPLOAD_BYTES, errors=(415,))
+@_route("POST", "/v1/uploads", status=201, most_bytes=UPLOAD_BYTES)
 async def uploaded(api: ApiContext, data: bytes, query: wire.UploadQuery) -> wire.Upload:
     """Keep a picture or a text until a message names it."""
     name = Path(query.name or "upload").name
