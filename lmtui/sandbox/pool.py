@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
@@ -76,8 +75,7 @@ class SandboxPool:
         self.network_approvals = network_approvals or NetworkApprovals()
         self.outside = outside or OutsideFolders()
         self.added = [str(folder.path) for folder in self.outside.added]
-        main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
-        self.workspace_guard = WorkspaceGuard(main, self.guard, self.frozen, added=self.outside.writable)
+        self.workspace_guard = WorkspaceGuard(self.guard, self.frozen, added=self.outside.writable)
         self._choose = choose
         self._chosen: ChosenBackend | None = None
         self._guard: Client | None = None

@@ -75,7 +75,6 @@ class WorkspaceGuard:
     With `keeps_git` no mount protects `.git`: what makes git run something is put back behind each command.
 
     Args:
-        main: returns the supervisor in which commands run, to look from.
         guard: returns the supervisor that looks after the workspace.
         frozen: stops every process of the workspace during a `with` block.
         clocks: for tests.
@@ -84,14 +83,12 @@ class WorkspaceGuard:
 
     def __init__(
         self,
-        main: Callable[[], Awaitable[Client]],
         guard: Callable[[], Awaitable[Client]],
         frozen: Callable[[], contextlib.AbstractAsyncContextManager[None]],
         clocks: Callable[[], GuardMoment] | None = None,
         added: Sequence[str] = (),
     ) -> None:
         self._folders = ("", *added)
-        self._main = main
         self._guard = guard
         self._frozen = frozen
         self._clocks = clocks or _now
@@ -104,7 +101,7 @@ class WorkspaceGuard:
     async def begin(self) -> GuardMoment:
         """Look at what there is before a command."""
         if self._known is None:
-            found, _ = await self._look(await self._main(), 2**62)
+            found, _ = await self._look(2**62)
             self._known = {path: inode for path, _, _, inode in found}
         await self.begin_git()
         await files_are_newer(self._seen_ns)  # what was seen already is older than what this command writes
@@ -113,7 +110,7 @@ class WorkspaceGuard:
         return moment
 
     async def end(self, began: GuardMoment) -> Findings:
-        """Put back and move aside what a command left for programs outside; works where its instance has died, too.
+        """Put back and move aside what a command left for programs outside.
 
         Raises:
             SandboxError: something could not be moved aside; everything else was.
@@ -124,17 +121,13 @@ class WorkspaceGuard:
         since_ns = 0 if is_set else min(each.wall_ns for each in (began, *self._open))  # another's may be what is found
         with contextlib.suppress(ValueError):
             self._open.remove(began)
-        try:
-            found, is_cut = await self._look(await self._main(), since_ns)
-        except SandboxError:  # no instance is left to look from
-            found, is_cut = await self._look(await self._guard(), since_ns)
+        found, is_cut = await self._look(since_ns)
         ours = b".git" if self.keeps_git else b""
         moved: dict[bytes, str] = {}
         if self._judge(found, ours)[0]:
             async with self._frozen():  # what is moved is what is seen now, and nothing can exchange it
-                guard = await self._guard()
-                found, is_cut = await self._look(guard, since_ns)
-                moved, problem = await self._set_aside(guard, self._judge(found, ours)[0])
+                found, is_cut = await self._look(since_ns)
+                moved, problem = await self._set_aside(self._judge(found, ours)[0])
             if problem:
                 self._known = {path: inode for path, _, _, inode in found if path not in moved}
                 raise SandboxError(
@@ -160,7 +153,7 @@ class WorkspaceGuard:
     async def end_git(self) -> Findings:
         """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
         changed, notes = await self._put_back()
-        found, _ = await self._look(await self._main(), 0)
+        found, _ = await self._look(0)
         known = self._known or {}
         fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]
         self._known = {path: inode for path, _, _, inode in found}
@@ -180,7 +173,7 @@ class WorkspaceGuard:
             reply, _ = await guard.ask(replies.PutBackReply, "guard", {"action": "put_back"}, limit_s=_GUARD_S)
         return tuple(_shown(bytes.fromhex(path)) for path in reply.changed), []
 
-    async def _set_aside(self, guard: Client, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
+    async def _set_aside(self, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
         """Return the new place of each path, and why something could not be moved."""
         moved: dict[bytes, str] = {}
         problem = ""
@@ -190,17 +183,17 @@ class WorkspaceGuard:
             if not own:
                 continue
             fields = {"action": "set_aside", "folder": folder, "paths": [path.hex() for path in own]}
-            reply, _ = await guard.ask(replies.MovedReply, "guard", fields, limit_s=_GUARD_S)
+            reply, _ = await (await self._guard()).ask(replies.MovedReply, "guard", fields, limit_s=_GUARD_S)
             moved |= {own[bytes.fromhex(path)]: f"{_shown(start)}{target}" for path, target in reply.moved}
             problem = problem or sanitize_line(reply.problem)
         return moved, problem
 
-    async def _look(self, client: Client, since_ns: int) -> tuple[list[_Found], bool]:
+    async def _look(self, since_ns: int) -> tuple[list[_Found], bool]:
         found: list[_Found] = []
         is_cut = False
         for folder in self._folders:
-            fields = {"folder": folder, "since_ns": since_ns}
-            reply, _ = await client.ask(replies.SurveyReply, "survey", fields, limit_s=_SURVEY_S)
+            fields = {"action": "survey", "folder": folder, "since_ns": since_ns}
+            reply, _ = await (await self._guard()).ask(replies.SurveyReply, "guard", fields, limit_s=_SURVEY_S)
             start = _start(folder)
             found += [(start + bytes.fromhex(path), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found]
             is_cut = is_cut or reply.is_cut

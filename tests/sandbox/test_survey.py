@@ -3,15 +3,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from lmtui.sandbox.guest import files
+import pytest
+
+from lmtui.sandbox.guest import guard
 from lmtui.sandbox.workspace_guard import FILE_CLOCK
 from tests.sets import for_each
 
-_WIDE = (100_000, 5.0)
 
-
-def _found(root: Path, since_ns: int = 0) -> dict[str, str]:
-    rows = files.survey(str(root), since_ns, *_WIDE)["found"]
+def _found(root: Path, since_ns: int = 0, layout: guard.Layout | None = None) -> dict[str, str]:
+    rows = (layout or guard.Layout(str(root))).survey(since_ns)["found"]
     return {bytes.fromhex(path).decode(): kind for path, kind, is_fresh, _ in rows if is_fresh}
 
 
@@ -56,11 +56,18 @@ def test_only_what_changed_since_is_fresh(tmp_path: Path) -> None:
     time.sleep(0.02)
     now_ns = time.clock_gettime_ns(FILE_CLOCK)
     time.sleep(0.02)
-    assert _found(tmp_path, now_ns) == {}
+    layout = guard.Layout(str(tmp_path))
+    assert _found(tmp_path, now_ns, layout) == {}
     (tmp_path / "old/.git/hooks/pre-commit").touch()
     (tmp_path / "old/.vscode/tasks.json").touch()
     (tmp_path / ".claude/settings.json").touch()
-    assert _found(tmp_path, now_ns) == {"old/.git": "gitconfig", "old/.vscode": "run", ".claude": "read"}
+    (tmp_path / "old/.idea").touch()
+    assert _found(tmp_path, now_ns, layout) == {
+        "old/.idea": "run",
+        "old/.git": "gitconfig",
+        "old/.vscode": "run",
+        ".claude": "read",
+    }
 
 
 def test_links_are_found_but_never_followed(tmp_path: Path) -> None:
@@ -78,8 +85,9 @@ def test_a_folder_that_was_closed_is_looked_into(tmp_path: Path) -> None:
     assert _found(tmp_path) == {"shut/.git": "git"}
 
 
-def test_a_walk_that_is_too_long_says_so(tmp_path: Path) -> None:
+def test_a_walk_that_is_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         (tmp_path / str(number)).mkdir()
-    assert files.survey(str(tmp_path), 0, 10, 5.0)["is_cut"] is True
-    assert files.survey(str(tmp_path), 0, 50, 5.0)["is_cut"] is False
+    assert guard.Layout(str(tmp_path)).survey(0)["is_cut"] is False
+    monkeypatch.setattr(guard, "_MAX_FOLDERS", 10)
+    assert guard.Layout(str(tmp_path)).survey(0)["is_cut"] is True

@@ -4,8 +4,9 @@ The host asks it for everything that concerns workspace files, so the host never
 that git's own instance must not change are kept while it runs and restored afterwards, by descriptors and without following
 links, with every other process of the workspace stopped.
 
-What other instances must protect or hide is found by a walk over names: nothing is opened but folders, no link is followed, and
-a folder whose status did not change (ctime, which no program can set) is not read again.
+A walk over names finds what other instances must protect or hide, and what programs outside would obey: git folders, and what
+editors, shells and agents run or read.  Nothing is opened but folders, no link is followed, and a folder whose status did not
+change (ctime, which no program can set) is not read again.  What is found is judged outside.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import re
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from . import quarantine
 from .beneath import Refused, create_file
-from .files import RUN_OUTSIDE, plain_name
+from .files import READ_OUTSIDE, RUN_OUTSIDE, plain_name
 from .protocol import Message
 
 _MAX_BYTES = 128 << 20
@@ -174,6 +175,11 @@ _OWN = (b".git", b".lmagent")
 _MAX_READ_ONLY = 48
 _MAX_READ_ONLY_DEPTH = 5
 _MAX_MASKED = 300
+_MAX_FOUND, _MAX_FOUND_BYTES = 2000, 262_144
+_MAX_INNER = 500
+_VISIBLE = frozenset(name.encode() for name in READ_OUTSIDE if not name.startswith("."))
+_GIT_MARKS = frozenset((b"HEAD", b"objects", b"refs", b"commondir"))
+_GIT_PARTS = (b"config", b"config.worktree", b"commondir", b"hooks", b"info/attributes", b"objects/info/alternates")
 _MAX_FOLDERS = 100_000
 _MAX_SECONDS = 5.0
 _CLOCK_STEP_NS = 20_000_000  # how late a change may get the time of the one before it
@@ -186,15 +192,20 @@ Protected = tuple[bytes, int, int]
 
 
 class _Folder:
-    """What one folder held when it was read."""
+    """What one folder held when it was read.
 
-    __slots__ = ("inner", "masked", "protected", "stamp")
+    `named` is what programs outside would obey, with its kind; `marks` show that it is a repository itself.
+    """
+
+    __slots__ = ("inner", "marks", "masked", "named", "protected", "stamp")
 
     def __init__(self, stamp: tuple[int, ...]) -> None:
         self.stamp = stamp
         self.inner: list[bytes] = []
         self.protected: list[Protected] = []
         self.masked: list[Masked] = []
+        self.named: dict[bytes, str] = {}
+        self.marks: set[bytes] = set()
 
 
 class Layout:
@@ -207,6 +218,7 @@ class Layout:
         self._root = os.fsencode(root)
         self._whole = self._root + b"/" if is_added else b""
         self._known: dict[bytes, _Folder] = {}
+        self._is_cut = False  # the last walk did not see everything
         self._expressions: tuple[str, str, str] = ("", "", "")
         self._denied = self._secret = self._shown = _NOTHING
         self._met: dict[int, tuple[int, int, bool]] = {}  # masked files by inode: size, time, and whether denied
@@ -231,36 +243,85 @@ class Layout:
             self._met.clear()
         protected = [self._identity(b".git")] if self._kind(b".git") in ("folder", "file") else []
         masked: dict[Masked, None] = {}
-        seen: dict[bytes, _Folder] = {}
-        folders: deque[tuple[bytes, int, bool]] = deque([(b"", 0, False)])
-        deadline = time.monotonic() + _MAX_SECONDS
-        is_cut = False
-        while folders:
-            if len(seen) >= _MAX_FOLDERS or time.monotonic() > deadline:
-                is_cut = True
-                break
-            path, depth, is_dependency = folders.popleft()
-            folder = self._folder(path, is_dependency=is_dependency)
-            if folder is None:
-                continue
-            seen[path] = folder
-            if depth <= _MAX_READ_ONLY_DEPTH and not is_dependency:
+        for path, folder, is_dependency in self._walk(has_dependencies=denied != ""):
+            if path.count(b"/") < _MAX_READ_ONLY_DEPTH and not is_dependency:
                 protected += folder.protected
             masked.update(dict.fromkeys(folder.masked))
-            for name in folder.inner:
-                is_inner_dependency = is_dependency or name.rpartition(b"/")[2] in DEPENDENCIES
-                if denied or not is_inner_dependency:
-                    folders.append((name, depth + 1, is_inner_dependency))
-        self._known = seen
         hidden = _outermost(masked)
         return {
             "read_only": [[path.hex(), *identity] for path, *identity in protected[:_MAX_READ_ONLY]],
             "masked": [[path.hex(), *facts] for path, *facts in hidden[:_MAX_MASKED]],
-            "is_cut": is_cut or len(hidden) > _MAX_MASKED,
+            "is_cut": self._is_cut or len(hidden) > _MAX_MASKED,
             "git": self._kind(b".git"),
             "lmagent": self._kind(b".lmagent"),
             "stamp": self._git_stamp() if masked else "",
         }
+
+    def survey(self, since_ns: int) -> Message:
+        """Return what there is as [path in hex, kind, whether it changed since, inode number], folders near the root first.
+
+        Kinds: `git` (a folder `.git`), `gitconfig` (the same, where what git obeys changed), `gitfile` (a `.git` that is no
+        folder), `bare` (a folder that is a repository itself), `run` and `read`.  `is_cut` tells that not everything was seen.
+        """
+        found: list[list[object]] = []
+        room = _MAX_FOUND_BYTES
+        for path, folder, _ in self._walk(surveys=True):
+            there = folder.named | ({path: "bare"} if folder.marks else {})
+            rows = [row for each, kind in there.items() for row in self._judged(each, kind, folder.marks, since_ns)]
+            room -= sum(map(len, there))
+            if len(found) + len(rows) > _MAX_FOUND or room < 0:
+                self._is_cut = True
+                break
+            found += rows
+        return {"found": found, "is_cut": self._is_cut}
+
+    def _walk(self, *, has_dependencies: bool = True, surveys: bool = False) -> Iterator[tuple[bytes, _Folder, bool]]:
+        """Yield the folders and whether they are of dependencies, those near the root first.
+
+        One that `surveys` does not look into repositories without a work tree, and what programs outside run as a whole.
+        """
+        self._is_cut = False
+        seen: dict[bytes, _Folder] = {}
+        folders = deque([b""])
+        deadline = time.monotonic() + _MAX_SECONDS
+        while folders:
+            if len(seen) >= _MAX_FOLDERS or time.monotonic() > deadline:
+                self._is_cut = True
+                break
+            path = folders.popleft()
+            is_dependency = not DEPENDENCIES.isdisjoint(path.split(b"/"))
+            if is_dependency and not has_dependencies:
+                continue
+            folder = self._folder(path, is_dependency=is_dependency)
+            if folder is None:
+                self._is_cut |= surveys and os.path.lexists(self._root + b"/" + path)
+                continue
+            seen[path] = folder
+            yield path, folder, is_dependency
+            if not surveys or not folder.marks or not path:
+                folders += [each for each in folder.inner if not surveys or folder.named.get(each) != "run"]
+        if surveys and not self._is_cut:
+            self._known.clear()  # others are gone
+        self._known.update(seen)
+
+    def _judged(self, path: bytes, kind: str, marks: Iterable[bytes], since_ns: int) -> Iterator[list[object]]:
+        """Yield the rows of a survey about what has a name, or is a repository."""
+        full = self._root + b"/" + path
+        try:
+            facts = os.lstat(full)
+        except OSError:
+            return  # it is gone already
+        is_folder = stat.S_ISDIR(facts.st_mode)
+        obeyed = [full + b"/" + part for part in (*marks, *_GIT_PARTS)] if kind == "bare" else []
+        if kind == "git" and is_folder:
+            obeyed = [*(full + b"/" + part for part in _GIT_PARTS), *(hook for hook, _ in _inside(full + b"/hooks"))]
+        is_obeyed = any(_is_fresh(part, since_ns) for part in obeyed)
+        is_fresh = is_obeyed or _is_fresh(full, since_ns)
+        if kind in ("run", "read") and is_folder:
+            is_fresh = is_fresh or _holds_fresh(full, since_ns)
+        yield [path.hex(), kind if is_folder or kind != "git" else "gitfile", is_fresh, facts.st_ino]
+        if kind == "git" and is_obeyed:
+            yield [path.hex(), "gitconfig", True, facts.st_ino]
 
     def _folder(self, path: bytes, *, is_dependency: bool) -> _Folder | None:
         full = self._root + b"/" + path
@@ -289,19 +350,27 @@ class Layout:
                 for entry in entries:
                     name = os.fsencode(entry.name)
                     where = path + b"/" + name if path else name
+                    if name in _GIT_MARKS:
+                        found.marks.add(name)
                     if where in _OWN:
+                        found.named |= {where: "git"} if where == b".git" else {}
                         continue
                     is_folder = entry.is_dir(follow_symlinks=False)
                     self._entry(found, where, name, entry, is_folder=is_folder, is_dependency=is_dependency)
         finally:
             os.close(fd)
+        is_bare = b"HEAD" in found.marks and (b"commondir" in found.marks or {b"objects", b"refs"} <= found.marks)
+        if not is_bare or (not path and "git" in found.named.values()):
+            found.marks.clear()
         return found
 
     def _entry(
         self, found: _Folder, path: bytes, name: bytes, entry: os.DirEntry[str], *, is_folder: bool, is_dependency: bool
     ) -> None:
-        if name.startswith(b".") or not name.isascii():
+        if name.startswith(b".") or not name.isascii() or name.lower() in _VISIBLE:
             plain = plain_name(entry.name)
+            if plain == ".git" or plain in RUN_OUTSIDE or plain in READ_OUTSIDE:
+                found.named[path] = "git" if plain == ".git" else "run" if plain in RUN_OUTSIDE else "read"
             if (plain == ".git" or plain in RUN_OUTSIDE) and (is_folder or entry.is_file(follow_symlinks=False)):
                 with suppress(OSError):
                     found.protected.append(self._identity(path))
@@ -379,6 +448,35 @@ class Layout:
         return str(hash(tuple(stamps)))
 
 
+def _holds_fresh(folder: bytes, since_ns: int) -> bool:
+    """Tell whether something in a folder changed since; where there is too much to see, say yes."""
+    queue, left = deque([folder]), _MAX_INNER
+    while queue:
+        for path, is_folder in _inside(queue.popleft()):
+            left -= 1
+            if left <= 0 or _is_fresh(path, since_ns):
+                return True
+            if is_folder:
+                queue.append(path)
+    return False
+
+
+def _inside(folder: bytes) -> list[tuple[bytes, bool]]:
+    """Return what lies in a folder, and which of it are folders."""
+    try:
+        with os.scandir(folder) as entries:
+            return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    except OSError:
+        return []
+
+
+def _is_fresh(path: bytes, since_ns: int) -> bool:
+    try:
+        return os.lstat(path).st_ctime_ns >= since_ns
+    except OSError:
+        return False
+
+
 def _outermost(masked: Iterable[Masked]) -> list[Masked]:
     """Leave out what is in a masked folder: it cannot be seen there anyway."""
     found: list[Masked] = []
@@ -422,6 +520,8 @@ class Guard:
         match message["action"]:
             case "layout":
                 return self._look(message)
+            case "survey":
+                return self._layout.survey(int(message["since_ns"]))
             case "keep":
                 self._vault.keep()
                 return {}

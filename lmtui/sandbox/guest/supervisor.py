@@ -27,8 +27,6 @@ from .protocol import Message
 
 _MAX_QUEUED_BYTES = 2_097_152
 _SEARCH_S = 20.0
-_QUICK_SURVEY = (1_500, 0.01)  # entries and seconds that the loop may spend itself
-_FULL_SURVEY = (400_000, 4.0)
 _MAX_ARGUMENT_BYTES = 131_000
 _FOREVER_S = 10.0 * 365 * 86_400
 _TREES = ("tree", "base", "source", "expected", "before", "after")
@@ -125,7 +123,6 @@ class Supervisor:
             "real": lambda _, message, __: files.real_paths(self._root_of(message), list(message["paths"])),
             "mkdir": self._mkdir,
             **dict.fromkeys(("list", "listing", "glob", "grep"), self._search),
-            "survey": self._survey,
             "guard": self._guard,
             "freeze": lambda *_: {"is_frozen": process_tree.freeze()},
             "thaw": self._thaw,
@@ -313,17 +310,6 @@ class Supervisor:
             if state is not None:
                 return state
             self._jobs.start(identity, lambda: _module("restore").run(store, message, given), checkpoints.LONGEST_S)
-        return None
-
-    def _survey(self, identity: int, message: Message, _data: bytes) -> Message | None:
-        folder, since_ns = str(message.get("folder", "")), int(message["since_ns"])
-        if folder and folder not in self._options.folders:
-            raise Refused(f"{folder} is not an added folder")
-        root = folder or self._options.root
-        seen = files.survey(root, since_ns, *_QUICK_SURVEY)
-        if not seen["is_cut"]:
-            return seen
-        self._jobs.start(identity, lambda: files.survey(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
         return None
 
     def _guard(self, _identity: int, message: Message, _data: bytes) -> Message:
