@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -24,6 +25,8 @@ class Scope(StrEnum):
     PROMPT = "prompt"
     MOVING = "moving in a pane"
     LINES = "in a pane"
+    TEXT = "in a text"
+    DIFF = "in a difference"
     FILES = "files"
     CHAT = "conversation"
     FINDING = "search in the conversation"
@@ -35,18 +38,18 @@ class Scope(StrEnum):
     HUNKS = "approval of a change"
     EFFECT = "approval of an effect"
     REVIEW = "review of effects"
+    EFFECTS = "parts of an effect"
     EDIT = "changing a command"
     BATCH = "several approvals"
     PLAN = "a plan that is proposed"
     PLAN_GRANTS = "what a plan may do"
-    RULES = "rules"
+    REVOKE = "rules, and what is trusted"
     CONTEXT = "what fills the window"
     SIDE = "side pane"
     AGENT = "a sub-agent"
     CHANGES = "changes"
     RESTORE = "undo, redo, rewind"
     TRUST = "trust"
-    TRUSTED = "what is trusted"
     SETTINGS = "settings"
     READING = "explanations"
     PICKER = "lists"
@@ -61,9 +64,10 @@ class Scope(StrEnum):
 
 # What a question asks; its dialog has one action for all of them.
 _ANSWERS = frozenset({
-    Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE,
-    Scope.TRUST,
+    Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.REVIEW, Scope.EFFECTS, Scope.BATCH, Scope.PLAN,
+    Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST,
 })  # fmt: skip
+_WAYS = re.compile(r"\{(.*?)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,8 @@ class Command:
 
     `keys` are Textual key names and `hint` is the word next to the key in a footer.  `runs` names an action of the widget in
     focus.  A command that `is_fixed` keeps its keys whatever a keymap says; one that `is_first` wins over the widget that has
-    the focus.
+    the focus.  One that goes several ways names them in its action, `move('{up|down}')`, and may in its hint: its keys belong
+    to them in turn.
     """
 
     id: str
@@ -196,7 +201,7 @@ class Command:
     def action(self) -> str:
         """Return Textual's name of the action."""
         if self.runs:
-            return self.runs
+            return _WAYS.sub(lambda found: found[1].split("|")[0], self.runs)
         if self.scope in _ANSWERS:
             return f"answer('{self.id}')"
         match self.scope:
@@ -208,9 +213,24 @@ class Command:
                 return self.id.replace(".", "_")
 
     @property
+    def ways(self) -> tuple[Command, ...]:
+        """Return the command for each way that it goes: with its own id, action, hint and keys in force."""
+        found = _WAYS.search(self.runs)
+        if found is None:
+            return (self,)
+        names, hints = found[1].split("|"), self.hint.split("|")
+        return tuple(
+            replace(
+                self, id=f"{self.id}#{at}", runs=self.runs.replace(found[0], name), hint=hints[at] if at < len(hints) else "",
+                keys=tuple(filter(None, self.bound_keys[at :: len(names)])),
+            )
+            for at, name in enumerate(names)
+        )  # fmt: skip
+
+    @property
     def key_text(self) -> str:
         """Return the keys as a person reads them."""
-        return " ".join(map(key_name, self.bound_keys))
+        return " ".join(map(key_name, filter(None, self.bound_keys)))
 
     @property
     def bound_keys(self) -> tuple[str, ...]:

@@ -152,10 +152,8 @@ MORE_SESSIONS: tuple[Command, ...] = (
         is_first=True),
     Command("session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",), "",
         ("previous",), is_first=True),
-    *(Command(f"session.tab_{number}", Scope.WORKBENCH, f"Session tab {number}",
-        f"Go to tab {number} of the header." if number > 1 else "Go to the first tab of the header; Alt+2 to Alt+9 to others.",
-        (f"alt+{number}",), runs=f"show_tab({number - 1})", is_first=True)
-        for number in range(1, 10)),
+    Command("session.tab", Scope.WORKBENCH, "Session tab", "Go to the first tab of the header; Alt+2 to Alt+9 to others.",
+        tuple(f"alt+{number}" for number in range(1, 10)), runs="show_tab({0|1|2|3|4|5|6|7|8})", is_first=True),
     Command("session.mark", Scope.WORKBENCH, "Mark session", "Mark or unmark this session in lists.", ("alt+k",), "mark",
         ("mark",), is_first=True),
     Command("session.fork", Scope.WORKBENCH, "Fork session",

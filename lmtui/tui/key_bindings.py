@@ -31,8 +31,8 @@ PROMPT: tuple[Command, ...] = (
         ("prompt.complete", "Complete", "Accept the selected completion.", "tab"),
         ("prompt.steer", "Steer", "Send before the agent's next step instead of after its turn.", "ctrl+s", "steer"),
         ("prompt.search", "Search history", "Search earlier messages for what you typed.", "ctrl+r", "history"),
-        ("prompt.undo", "Undo typing", "Undo the last edit.", "ctrl+underscore", "", "undo"),
-        ("prompt.redo", "Redo typing", "Redo the last undone edit.", "ctrl+y", "", "redo")),
+        ("prompt.undo", "Undo or redo typing", "Undo the last edit, or redo the last undone one.", "ctrl+underscore ctrl+y",
+            "", "{undo|redo}")),
     *commands_in(Scope.WORKBENCH,
         ("prompt.take_back", "Edit queued message", "Move the last queued message back into the prompt.", "alt+up",
             "take back"),
@@ -52,15 +52,17 @@ EARLY = CommandTable((*BASIC, *PROMPT))
 def bindings_of(commands: Iterable[Command]) -> list[BindingType]:
     """Return keys for a `BINDINGS` of Textual; each has its command's id, so that a keymap can change it."""
     return [
-        Binding(",".join(each.keys), each.action, each.title, show=False, priority=each.is_first, id=each.id)
+        Binding(",".join(way.bound_keys), way.action, way.title, show=False, priority=way.is_first, id=each.id)
         for each in commands
-        if each.keys
+        for way in each.ways
+        if way.bound_keys
     ]
 
 
 def hint_text(commands: Iterable[Command]) -> str:
     """Return a footer's words, such as `Enter send · Ctrl+J line`."""
-    return " · ".join(f"{first_key(each)} {each.hint}" for each in commands if each.hint and each.bound_keys)
+    ways = (way for each in commands if each.hint for way in each.ways)
+    return " · ".join(f"{first_key(way)} {way.hint}" for way in ways if way.hint and way.bound_keys)
 
 
 def first_key(each: Command) -> str:

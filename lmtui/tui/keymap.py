@@ -27,13 +27,38 @@ _NAMES = {str(each.value) for each in Keys} | {f"f{number}" for number in range(
 _SAME_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+[": "escape"}
 _CHARACTERS = {",": "comma", "?": "question_mark", "/": "slash", ".": "full_stop", "+": "plus", "-": "minus", " ": "space"}
 _WORKBENCH = frozenset({Scope.APP, Scope.WORKBENCH, Scope.PROMPT, Scope.MOVING, Scope.LINES, Scope.FILES})
-_LISTS = frozenset({Scope.SETTINGS, Scope.SWITCHER, Scope.MODELS, Scope.RULES, Scope.CONTEXT})
-_MOVED = {  # before 0.2 each list and each question had keys of its own
-    r"(?:settings|sessions|models)\.((?:page_)?(?:up|down))": r"picker.\1",
+_LISTS = frozenset({Scope.SETTINGS, Scope.SWITCHER, Scope.MODELS, Scope.REVOKE, Scope.CONTEXT})
+_MOVED = {  # before 0.2 each list and each question had keys of its own, and each direction a command
+    r"(?:settings|sessions|models|picker)\.(?:up|down)": "picker.row",
+    r"(?:settings|sessions|models|picker)\.page_(?:up|down)": "picker.page",
+    r"(lines|copying)\.(?:up|down)": r"\1.row",
+    r"lines\.(?:home|end)": "lines.edge",
+    r"copying\.(?:first|last)": "copying.edge",
+    r"copying\.(?:left|right)": "copying.column",
+    r"copying\.line_(?:start|end)": "copying.line",
+    r"copying\.lines": "copying.mark",
+    r"(finding|viewer)\.(?:next|previous)": r"\1.match",
+    r"(?:effect|review)\.(?:next|previous)": "effects.hunk",
+    r"review\.(toggle|deletions|everything|zoom)": r"effects.\1",
+    r"side\.(?:next|previous)": "side.step",
+    r"side\.(?:changes|file|output)": "side.tab",
+    r"changes\.(?:next|previous)": "changes.row",
+    r"changes\.(?:steps|turns|session|git)": "changes.view",
+    r"(?:changes|review|request|attempts)\.split": "diff.split",
+    r"(?:changes|viewer)\.select": "copying.start",
+    r"viewer\.(?:above|below)": "viewer.file",
+    r"viewer\.(?:left|right)": "viewer.aside",
+    r"question\.(?:left|right)": "question.answer",
+    r"hunks\.(?:next|previous)": "hunks.step",
+    r"files\.(?:open|close)": "files.folder",
+    r"pipeline\.(?:earlier|later)": "pipeline.order",
+    r"usage\.(?:longer|shorter)": "usage.days",
+    r"prompt\.redo": "prompt.undo",
+    r"window\.(?:fold|leave_out|back)": "window.part",
     r"(?:agents|jobs|memory|projects|sessions)\.open|batch\.review|(?:cache|window)\.group|grant\.choose|mcp\.tools|models\.use|"
     r"settings\.change|skills\.read": "picker.open",
     r"models\.filter|sessions\.search": "picker.filter",
-    r"(?:approve|effect|hunks)\.(always|batch|because|later|mode|session|split|why)": r"request.\1",
+    r"(?:approve|effect|hunks)\.(always|batch|because|later|mode|session|why)": r"request.\1",
     r"approve\.all": "request.batch",
 }
 
@@ -64,10 +89,9 @@ def read_keymap(file: Path) -> Keymap:
             keys[command_id] = _read(command_id, value)
         except ValueError as error:
             problems.append(f"{file}: line {_line_of(text, command_id)}: {error}")
-    own = {key for each in keys.values() for key in each}
-    keys |= {
-        each.id: () for each in COMMANDS if each.id.startswith("session.tab_") and each.id not in keys and own & {*each.keys}
-    }
+    own, tabs = {key for each in keys.values() for key in each}, command("session.tab")
+    if own & {*tabs.keys}:
+        keys.setdefault(tabs.id, tuple("" if key in own else key for key in tabs.keys))
     for command_id, problem in _collisions(keys):
         del keys[command_id]
         problems.append(f"{file}: line {_line_of(text, command_id)}: {problem}")
@@ -75,7 +99,7 @@ def read_keymap(file: Path) -> Keymap:
 
 
 def rebind(bindings: BindingsMap, keys: Mapping[str, tuple[str, ...]]) -> None:
-    """Put a keymap in force on one widget's, screen's or app's own bindings; what it does not name stays as it is."""
+    """Put the keymap in use in force on one widget's, screen's or app's own bindings; what it does not name stays as it is."""
     found = bindings.key_to_bindings
     ids = {binding.id for each in found.values() for binding in each}
     scopes = {each.scope for each in COMMANDS if each.id in ids}
@@ -85,9 +109,10 @@ def rebind(bindings: BindingsMap, keys: Mapping[str, tuple[str, ...]]) -> None:
         if not found[key]:
             del found[key]
     for each in own:
-        for key in keys[each.id]:
-            binding = Binding(key, each.action, each.title, show=False, priority=each.is_first, id=each.id)
-            found.setdefault(key, []).insert(0, binding)
+        for way in each.ways:
+            for key in way.bound_keys:
+                binding = Binding(key, way.action, way.title, show=False, priority=way.is_first, id=each.id)
+                found.setdefault(key, []).insert(0, binding)
 
 
 def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:
@@ -139,7 +164,7 @@ def _collisions(keys: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
         for each in COMMANDS:
             if each.id == command_id or each.id in refused or not _meet(one.scope, each.scope):
                 continue
-            clash = next((key for key in own if key in keys.get(each.id, each.keys)), "")
+            clash = next((key for key in own if key and key in keys.get(each.id, each.keys)), "")
             if clash:
                 found.append((command_id, f"{clash} is already the key of {each.id} ({each.title})"))
                 refused.add(command_id)

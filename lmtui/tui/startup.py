@@ -89,7 +89,7 @@ class FirstRun(ClosedOnce[bool]):
     """
 
     CSS_PATH = "dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.FIRST_RUN)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.APP, Scope.FIRST_RUN)
 
     VERTICAL_BREAKPOINTS = ROWS
     SCOPE: ClassVar[Scope] = Scope.FIRST_RUN
@@ -400,7 +400,7 @@ class AppStartup:
         sessions = OpenSessions(app, self._router)
         ready = connect(app, workbench, sessions, panes, sending=workbench.sending)
         self._router.shared = (panes.plan, panes.files)
-        keys = BindingsMap([each for scope in (Scope.WORKBENCH, Scope.MOVING, Scope.LINES) for each in bindings(scope)])
+        keys = BindingsMap(bindings(Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.TEXT))
         self._rebind(keys)
         await workbench.use(ready, keys)
         await ready.layout.restore()

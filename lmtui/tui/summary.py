@@ -352,8 +352,8 @@ def _rate(state: SessionState, now: datetime) -> float:
     return state.usage.tokens_per_s if state.usage is not None else 0.0
 
 
-def _key_part(command_id: str, rank: int, verb: str = "") -> Part:
-    each = command(command_id)
+def _key_part(which: str | Command, rank: int, verb: str = "") -> Part:
+    each = command(which) if isinstance(which, str) else which
     return Part(
         Content.assemble(first_key(each), (f" {verb or each.hint}", "$text-muted")) if each.bound_keys else "", "", rank
     )
@@ -427,7 +427,7 @@ def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
     if not isinstance(top, ModalScreen):
         return None
     verbs = getattr(top, "verbs", lambda: of_scope(getattr(top, "SCOPE", "")))
-    return verbs(), getattr(top, "CLOSING", "close")
+    return [way for each in verbs() for way in each.ways], getattr(top, "CLOSING", "close")
 
 
 def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
@@ -441,7 +441,7 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
         left += [Part(f"{ASKED[0]} · {ASKED[1]}", "$accent", 1)]
     elif place.dialog is not None:
         shown = [each for each in place.dialog[0] if each.hint and each.bound_keys]
-        left += [_key_part(each.id, rank + 4, each.hint) for rank, each in enumerate(shown[:SHORT_VERBS])]
+        left += [_key_part(each, rank + 4) for rank, each in enumerate(shown[:SHORT_VERBS])]
         return [*left, _key_part("app.stop", 0, place.dialog[1])], [_key_part("app.help", 1, "help")]
     elif place.pane:
         verbs = IN_A_PANE[place.pane]

@@ -21,8 +21,7 @@ WINS_OVER_THE_APP = {
     "request.mode",
     "reading.close",
     "log.in_chat",  # the log has no next call
-    "viewer.above",  # until the text has the keys
-    "viewer.below",
+    "viewer.file",  # until the text has the keys
 }
 OF_QUESTIONS = ("b", "up", "down")  # a question has these before its text
 NAMED = command_table()
@@ -32,7 +31,7 @@ MEETING = [
         (Scope.APP, Scope.MOVING, scope)
         for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)
     ),
-    *((Scope.APP, scope) for scope in (Scope.EDIT, Scope.RULES, Scope.FIRST_RUN)),
+    *((Scope.APP, scope) for scope in (Scope.EDIT, Scope.REVOKE, Scope.FIRST_RUN)),
     (Scope.APP, Scope.MOVING, Scope.READING),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.LOG),
@@ -50,8 +49,8 @@ def test_no_key_means_two_things_where_scopes_meet(scopes: tuple[Scope, ...]) ->
 
 @for_each("scope", sorted({each.scope for each in COMMANDS}))
 def test_every_binding_can_be_named_by_its_command(scope: str) -> None:
-    ids = [each.id for each in bindings(scope) if isinstance(each, Binding)]
-    assert ids == [each.id for each in of_scope(scope) if each.keys]
+    ids = dict.fromkeys(each.id for each in bindings(scope) if isinstance(each, Binding))
+    assert [*ids] == [each.id for each in of_scope(scope) if each.keys]
 
 
 @for_each("text", ["fix it", "/usr/bin/python is broken", "a /help", "/", "/file.txt what is it"])

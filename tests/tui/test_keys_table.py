@@ -50,7 +50,7 @@ class RecordingApp(LmtuiApp):
                 command_id in self.workbench.ready.commands.actions or command(command_id).handler is not None
             )
         if name == "answer":
-            is_there = is_there and isinstance(node, ConsentDialog) and parameters[0] in node.question.handlers()
+            is_there = is_there and (not isinstance(node, ConsentDialog) or parameters[0] in node.question.handlers())
         self.recorded.append((action, is_there))
         return True
 
@@ -61,6 +61,8 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.PROMPT: ("workbench",),
     Scope.MOVING: ("workbench", "f8"),
     Scope.LINES: ("workbench", "f9"),
+    Scope.TEXT: ("workbench", "f9"),
+    Scope.DIFF: ("approval_hunks",),
     Scope.CHAT: ("workbench", "f9"),
     Scope.FILES: ("workbench", "f6"),
     Scope.FINDING: ("chat_search",),
@@ -70,14 +72,14 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.EDIT: ("approval_edited",),
     Scope.QUESTION: ("approval_command",),
     Scope.BATCH: ("approval_batch",),
-    Scope.RULES: ("rules",),
+    Scope.REVOKE: ("rules",),
     Scope.SIDE: ("workbench", "f8", "end", "enter"),
     Scope.AGENT: ("agent_chat",),
     Scope.CHANGES: ("changes",),
     Scope.REVIEW: ("effect_review",),
     Scope.RESTORE: ("undo",),
     Scope.TRUST: ("trust",),
-    Scope.TRUSTED: ("trusted",),
+    Scope.EFFECTS: ("approval_effect",),
     Scope.SETTINGS: ("settings",),
     Scope.READING: ("approval_why",),
     Scope.PICKER: ("model_roles",),
@@ -136,7 +138,7 @@ async def wrong_keys(scopes: Iterable[str]) -> list[str]:
 async def wrong_keys_here(scope: str, driver: Driver, app: RecordingApp) -> list[str]:
     wrong = []
     app.is_recording = True
-    for each in [each for each in COMMANDS if each.scope == scope]:
+    for each in [way for each in COMMANDS if each.scope == scope for way in each.ways]:
         for key in each.keys:
             app.recorded.clear()
             app.wanted = each.action

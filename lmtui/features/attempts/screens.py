@@ -44,7 +44,7 @@ _SIGNS: dict[CheckOutcome, Span] = {
     CheckOutcome.NOT_RUN: ("–", "muted"),
 }
 _VERBS = ("use", "diff", "hunks", "again", "stop", "discard")
-_KEYS = ("next_file", "pane", "log", "split")
+_KEYS = ("attempts.file", "attempts.pane", "attempts.log", "diff.split")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class AttemptsScreen(BesideChat):
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.DIFF, Scope.APP, Scope.MOVING)
     SCOPE: ClassVar[str] = SCOPE
     DEFAULT_CSS = """
     AttemptsScreen ColumnNames { height: 1; padding: 0 0 0 1; background: $background; }
@@ -273,7 +273,7 @@ class AttemptsScreen(BesideChat):
         verbs[0] = replace(verbs[0], hint=f"use attempt {current.number}")
         left_out = {"attempts.stop"} if current.is_over else {"attempts.use", "attempts.diff", "attempts.hunks"}
         self._verbs.show([each for each in verbs if each.id not in left_out])
-        self.show_keys(command(f"attempts.{each}") for each in _KEYS)
+        self.show_keys(map(command, _KEYS))
 
     # -- actions --------------------------------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class AttemptsScreen(BesideChat):
         """Go from the list to the diff, or back."""
         (self._diff if self._table.has_focus else self._table).focus()
 
-    def action_attempts_split(self) -> None:
+    def action_split(self) -> None:
         """Show old and new side by side, or in one column."""
         self._diff.toggle_split()
 

@@ -37,7 +37,7 @@ class BatchList(ListDialog[BatchRow, None]):
     """
 
     DEFAULT_CSS = "BatchList .list-head { text-wrap: nowrap; text-overflow: ellipsis; }"  # its numbers grow
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
     NAME, HEADING, SCOPE, CHOOSING, FILTER = "batch", "Batch", SCOPE, "review", "task or file"
 
     def __init__(

@@ -37,7 +37,7 @@ _BAD = ("error", "failed", "given up", "blocked", "limit", "unfinished", "stoppe
 class JobList(ListDialog[JobRecord, str | None]):
     """Lists the jobs; the result is the session to open, or `NEW`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
     NAME, HEADING, SCOPE, CHOOSING = "jobs", "Jobs", SCOPE, "open"
 
     def __init__(self, jobs: Jobs, now: Callable[[], datetime], confirm: Callable[[str, str], Confirm] = Confirm) -> None:

@@ -188,7 +188,7 @@ ASKED_ABOUT = (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED, Se
 class McpList(ListDialog[McpServer, None]):
     """Lists the servers."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
     NAME, HEADING, SCOPE, CHOOSING = "mcp", "MCP servers", SCOPE, "tools"
 
     def __init__(self, servers: McpServers) -> None:

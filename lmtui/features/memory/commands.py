@@ -74,11 +74,6 @@ def hit_lines(hits: Sequence[SearchHit]) -> list[str]:
     return lines
 
 
-def _act(name: str, title: str, text: str, key: str) -> Command:
-    """Return a key of the page that does something with what is marked or listed."""
-    return Command(f"memory.{name}", SCOPE, title.rstrip("…"), text, (key,), title.lower(), runs=f"memory_do('{name}')")
-
-
 COMMANDS: tuple[Command, ...] = (
     Command("memory.show", Scope.WORKBENCH, "Memory", "Show notes and proposals.",
         slash=("memory",), handler=show_memory, instead="`lmtui memory show`"),
@@ -88,13 +83,16 @@ COMMANDS: tuple[Command, ...] = (
         argument="WORDS", handler=forget, instead="`lmtui memory forget`"),
     Command("memory.find", Scope.WORKBENCH, "Find", "Search notes, earlier sessions, documents and code.", slash=("find",),
         argument="WORDS", handler=find, instead="`lmtui memory search`"),
-    _act("keep", "Keep", "Keep the selected proposal.", "y"),
-    _act("edit", "Edit", "Edit the selected proposal or note.", "e"),
-    _act("scope", "Change scope", "Switch between this folder and all folders.", "s"),
-    _act("discard", "Discard", "Discard the selected proposal; it is not proposed again.", "n"),
-    _act("drop", "Forget", "Forget the selected note.", "d"),
-    _act("add", "Add…", "Write a note.", "a"),
-    _act("keep_all", "Keep all", "Keep all listed notes; asks first.", "Y"),
-    _act("discard_all", "Discard all", "Discard all listed proposals; asks first.", "N"),
-    _act("read", "Read sessions", "Read finished sessions for proposals now.", "r"),
+    Command("memory.keep", SCOPE, "Keep one or all", "Keep the selected proposal, or all; asks first for all.", ("y", "Y"),
+        "keep|keep all", runs="memory_do('{keep|keep_all}')"),
+    Command("memory.edit", SCOPE, "Edit", "Edit the selected proposal or note.", ("e",), "edit", runs="memory_do('edit')"),
+    Command("memory.scope", SCOPE, "Change scope", "Switch between this folder and all folders.", ("s",), "change scope",
+        runs="memory_do('scope')"),
+    Command("memory.discard", SCOPE, "Discard one or all",
+        "Discard the selected proposal, or all; asks first for all. They are not proposed again.", ("n", "N"),
+        "discard|discard all", runs="memory_do('{discard|discard_all}')"),
+    Command("memory.drop", SCOPE, "Forget", "Forget the selected note.", ("d",), "forget", runs="memory_do('drop')"),
+    Command("memory.add", SCOPE, "Add", "Write a note.", ("a",), "add…", runs="memory_do('add')"),
+    Command("memory.read", SCOPE, "Read sessions", "Read finished sessions for proposals now.", ("r",), "read sessions",
+        runs="memory_do('read')"),
 )  # fmt: skip

@@ -28,7 +28,7 @@ from lmtui.tui.workbench_api import FeatureController, Handler, tried
 
 LOOK_S = 1.0
 UNSEEN = "Nothing is remembered until you keep it."
-_OF_PROPOSALS = ("memory.keep", "memory.discard", "memory.keep_all", "memory.discard_all")
+_OF_PROPOSALS = ("memory.keep", "memory.discard")
 _OF_ITEMS = ("picker.choose", "memory.edit", "memory.scope")
 _STYLES = {**STYLES, "strong": "bold"}
 _DATED_FROM = 70

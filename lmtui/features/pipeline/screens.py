@@ -59,7 +59,7 @@ LOOK_S = 5.0  # another process may be at work
 MOST_PATCH_BYTES = 4_000_000
 STOP = ("Stop the pipeline?", "What is under way is ready again and starts over. What is done stays.")
 _VERBS = ("open", "diff", "details", "retry", "skip", "pause", "edit", "answer")
-_KEYS = ("next_column", "earlier", "later", "pause_all", "plans", "new", "stop")
+_KEYS = ("column", "order", "pause_all", "plans", "new", "stop")
 GAP_CELLS, CARD_ROWS = 2, 3  # two lines and a blank one
 _LEAST_CELLS = 112  # for all columns
 COLUMNS: Line = (("Ready", "muted"), ("Working", "accent"), ("Checking", "accent"), ("Needs you", "warn"), ("Done", "good"))
@@ -293,7 +293,7 @@ class PipelineScreen(BesideChat):
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP, Scope.MOVING)
     SCOPE: ClassVar[str] = SCOPE
     DEFAULT_CSS = """
     PipelineScreen #pipeline-head { height: auto; width: 1fr; background: $background; }
@@ -410,7 +410,7 @@ class PipelineScreen(BesideChat):
             self.show_keys([command("pipeline.new")])
             return
         self._detail.show(lambda width: detail_lines(plan, item, width, self._now()))
-        usable = _usable(plan, item) | {"next_column"} | ({"stop"} if self._plans.is_running else set())
+        usable = _usable(plan, item) | {"column"} | ({"stop"} if self._plans.is_running else set())
         usable |= {"plans"} if len(self._plans.known) > 1 else set()
         shown = {each: command(f"pipeline.{each}") for each in (*_VERBS, *_KEYS) if each in usable}
         if isinstance(item, PipelineTask) and item.is_paused and "pause" in shown:
@@ -579,7 +579,7 @@ def _usable(plan: PipelinePlan, item: Item) -> set[str]:
     usable |= {"diff"} if any(each.patch for each in item.attempts) else set()
     usable |= {"retry"} if item.state is State.FAILED else set()
     usable |= {"skip"} if item.state in (State.READY, State.FAILED) else set()
-    usable |= {"earlier", "later"} if item.state is State.READY else set()
+    usable |= {"order"} if item.state is State.READY else set()
     usable |= {"pause"} if item.state not in OVER else set()
     return usable | ({"edit"} if not is_working and item.state not in OVER else set())
 

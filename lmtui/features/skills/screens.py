@@ -33,7 +33,7 @@ _NAME_CELLS, _SOURCE_CELLS = 24, 12
 class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     """Lists the skills; the result is the name of one that is to be used."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
     NAME, HEADING, SCOPE, CHOOSING = "skills", "Skills", SCOPE, "read"
 
     def __init__(self, skills: Skills, session: str = "", confirm: Callable[[str, str], Confirm] = Confirm) -> None:

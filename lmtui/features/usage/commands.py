@@ -21,7 +21,7 @@ async def show_usage(context: CommandContext, argument: str) -> OpenView:
 COMMANDS: tuple[Command, ...] = (
     Command("usage.show", Scope.WORKBENCH, "Usage", "Show tokens, requests and time of all your sessions.",
         slash=("usage",), argument="[today|7d|30d|all]", handler=show_usage, instead="`lmtui usage`"),
-    Command("usage.longer", SCOPE, "More days", "Count more days: 7, 30, all.", ("right", "l"), "more days"),
-    Command("usage.shorter", SCOPE, "Fewer days", "Count fewer days, down to today.", ("left", "h"), "fewer"),
+    Command("usage.days", SCOPE, "More or fewer days", "Count more days (7, 30, all), or fewer, down to today.",
+        ("right", "left", "l", "h"), "more days|fewer", runs="usage_days({1|-1})"),
     Command("usage.table", SCOPE, "Next table", "Show the next table: models, folders, sessions, days.", ("tab",), "table"),
 )  # fmt: skip

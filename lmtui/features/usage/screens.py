@@ -80,7 +80,7 @@ def chart_rows(values: Sequence[int], height: int, width: int) -> list[str]:
 class UsageList(ListDialog[UsageRow, None]):
     """Shows a report: its sum, the tokens of its days, and one of its tables."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
     NAME, HEADING, SCOPE, CHOOSING = "usage", "Usage", SCOPE, ""
 
     def __init__(self, usage: UsageReports, chosen: UsageRange) -> None:
@@ -166,13 +166,9 @@ class UsageList(ListDialog[UsageRow, None]):
         )
         return " · ".join(each for each in parts if each), of_scope(SCOPE)
 
-    def action_usage_longer(self) -> None:
-        """Count more days."""
-        self._choose(1)
-
-    def action_usage_shorter(self) -> None:
-        """Count fewer days."""
-        self._choose(-1)
+    def action_usage_days(self, step: int) -> None:
+        """Count more days, or fewer."""
+        self._choose(step)
 
     def action_usage_table(self) -> None:
         """Show the next table."""

@@ -51,7 +51,7 @@ Deny comes before ask, ask before allow, all of them before the mode."""
 class Rules(ListDialog[Rule | str, None]):
     """Lists the rules of a session by what they say."""
 
-    NAME, HEADING, SCOPE, CHOOSING = "rules", "Rules", Scope.RULES, ""
+    NAME, HEADING, SCOPE, CHOOSING = "rules", "Rules", Scope.REVOKE, ""
 
     def __init__(self, session: Session, files: Files | None) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Rules(ListDialog[Rule | str, None]):
         if row is None or isinstance(row, str):
             return EMPTY, ()
         note = f"  ·  {_UNMATCHED}" if row in self._unmatched else ""
-        return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}{note}", of_scope(Scope.RULES)
+        return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}{note}", of_scope(Scope.REVOKE)
 
     def action_rules_revoke(self) -> None:
         """Ask, then revoke the marked rule."""

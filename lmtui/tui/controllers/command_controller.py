@@ -186,7 +186,7 @@ def group_of(each: Command) -> str:
 
 
 PALETTE_SCOPES = (
-    Scope.WORKBENCH, Scope.CHANGES, Scope.REVIEW, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.RULES, Scope.FIRST_RUN,
+    Scope.WORKBENCH, Scope.CHANGES, Scope.REVIEW, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.REVOKE, Scope.FIRST_RUN,
     "attempts", "pipeline",
 )  # fmt: skip
 
@@ -195,7 +195,6 @@ def _choice(each: Command, group: str) -> Choice:
     return Choice(each.action, each.title, each.help, OTHER_WORDS.get(each.id, ""), group, first_key(each) if each.keys else "")
 
 
-NOT_LISTED = frozenset(f"session.tab_{number}" for number in range(2, 10))  # the first tab's row names their keys
 HERE, USUAL = "Here", "Most used"
 USUAL_IDS = (
     "prompt.send", "prompt.newline", "prompt.steer", "app.stop", "app.palette", "session.list", "session.next_waiting",
@@ -217,7 +216,7 @@ def help_rows(here: Sequence[Command]) -> list[Choice]:
 
     order = [*GROUPS, "General"]
     groups = dict.fromkeys((*order, *map(group, COMMANDS)))
-    every = [row(each, name) for name in groups for each in COMMANDS if group(each) == name and each.id not in NOT_LISTED]
+    every = [row(each, name) for name in groups for each in COMMANDS if group(each) == name]
     return [*(row(each, HERE) for each in here), *(row(command(each), USUAL) for each in USUAL_IDS), *every]
 
 
@@ -288,7 +287,7 @@ class AppController:
         app, screen = self._app, self._app.screen
         if self._here not in PALETTE_SCOPES:
             return
-        found = [each for each in of_scope(Scope.APP, self._here) if each.id not in {"app.palette", *NOT_LISTED}]
+        found = [each for each in of_scope(Scope.APP, self._here) if each.id != "app.palette"]
         order = [*GROUPS, "General"]
         found.sort(key=lambda each: order.index(group_of(each)))
         choices = [_choice(each, group_of(each)) for each in found]

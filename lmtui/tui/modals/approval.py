@@ -43,7 +43,7 @@ MOST_SIGNS = 20
 class CommandEdit(VeiledScreen[str | None]):
     """A field with the command; `keep` gets every change, so that nothing written is lost by going back."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EDIT), *bindings(Scope.APP)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.EDIT, Scope.APP)
 
     SCOPE: ClassVar[Scope] = Scope.EDIT
 
@@ -180,7 +180,7 @@ Decided = Answer | AllAnswered | Dismissed | None
 class Approval(Question[Decided]):
     """Shows one request, over the prompt: text that is typed or pasted goes there."""
 
-    also: ClassVar[tuple[str, ...]] = tuple(each.id for each in of_scope(Scope.REQUEST))
+    also: ClassVar[tuple[str, ...]] = (*(each.id for each in of_scope(Scope.REQUEST)), "diff.split")
     scope: ClassVar[Scope] = Scope.APPROVAL
     guarded: ClassVar[tuple[str, ...]] = (
         "approve.once", "request.session", "request.always", "approve.try", "approve.edit", "approve.anyway",
@@ -258,7 +258,7 @@ class Approval(Question[Decided]):
         if len(self.state.approvals) < 2:
             found.add("request.batch")
         if self._diff is None or not self._diff.source.can_split:
-            found.add("request.split")
+            found.add("diff.split")
         return found
 
     def values(self) -> Mapping[str, Decided]:
@@ -282,7 +282,7 @@ class Approval(Question[Decided]):
             "request.why": self._explain,
             "request.batch": self._show_all,
             "request.mode": self._explain_mode,
-            "request.split": self._toggle_split,
+            "diff.split": self._toggle_split,
         }
 
     def _toggle_split(self) -> None:

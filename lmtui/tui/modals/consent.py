@@ -394,7 +394,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self._box = Vertical(classes="box consent -danger" if question.is_danger else "box consent")
         self.letters = TypedLetters(self)
         self.fit = BodyFit(self, self._box, self._more, ChatBehind(panes))
-        own = [*bindings_of(question.keys()), *bindings(Scope.QUESTION), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+        own = [*bindings_of(question.keys()), *bindings(Scope.QUESTION, Scope.APP, Scope.MOVING)]
         self._bindings = BindingsMap.from_keys({**self._bindings.key_to_bindings, **BindingsMap(own).key_to_bindings})
 
     def compose(self) -> ComposeResult:
@@ -466,6 +466,10 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
     def action_confirm_answer(self) -> None:
         """Give the chosen answer."""
         self.action_answer(self.chosen)
+
+    def action_split(self) -> None:
+        """Show old and new side by side, or in one column."""
+        self.action_answer("diff.split")
 
     def action_reply(self) -> None:
         """Leave the question for the prompt."""

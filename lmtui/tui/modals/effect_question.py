@@ -14,7 +14,7 @@ from lmtui.core.look_alikes import approval_warning
 from lmtui.core.sanitize import escape_invisible_line, sanitize, sanitize_line
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EffectKind
-from lmtui.tui.commands import Command, Scope, closing, first_key
+from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import fit_middle
 from lmtui.tui.modals import approval_text as texts
@@ -56,9 +56,9 @@ class EffectApproval(Approval):
     scope: ClassVar[Scope] = Scope.EFFECT
     guarded: ClassVar[tuple[str, ...]] = ("effect.apply",)
     decisions: ClassVar[tuple[str, ...]] = (
-        "effect.apply", "effect.no", "effect.toggle", "effect.deletions", "effect.everything", "request.because",
+        "effect.apply", "effect.no", "effects.toggle", "effects.deletions", "effects.everything", "request.because",
     )  # fmt: skip
-    at_once: ClassVar[tuple[str, ...]] = ("effect.toggle", "effect.next", "effect.previous")
+    at_once: ClassVar[tuple[str, ...]] = ("effects.toggle", "effects.hunk")
     also: ClassVar[tuple[str, ...]] = tuple(each for each in Approval.also if each not in ("request.session", "request.always"))
     needs_reading: ClassVar[bool] = False
 
@@ -95,27 +95,31 @@ class EffectApproval(Approval):
 
     def preferred(self) -> str:
         """Return the answer that is chosen first: to apply, once there is something to be applied."""
-        return "effect.apply" if self._parts.decisions.applied else "effect.toggle"
+        return "effect.apply" if self._parts.decisions.applied else "effects.toggle"
 
     def dimmed(self) -> Collection[str]:
         """Return what does not count yet: something must be chosen to be applied."""
         return super().dimmed() if self._parts.decisions.applied else self.guarded
 
+    def keys(self) -> Sequence[Command]:
+        """Return the answers that have a key, those of a page of effects among them."""
+        return *of_scope(Scope.EFFECT, Scope.EFFECTS), *map(command, self.also)
+
     def choices(self) -> Sequence[Command]:
         """Return what can be answered now, with how much would be applied."""
         decisions = self._parts.decisions
         undecided = decisions.count(UNDECIDED)
-        left_out = {"request.mode", "effect.zoom"} | (set() if undecided else {"effect.deletions"})
-        left_out |= {"effect.everything"} if decisions.is_all_applied or undecided else set()
+        left_out = {"request.mode", "effects.zoom"} | (set() if undecided else {"effects.deletions"})
+        left_out |= {"effects.everything"} if decisions.is_all_applied or undecided else set()
         left_out |= set() if self._output() else {"effect.output"}
-        left_out |= set() if self._parts.diff.source.can_split else {"request.split"}
+        left_out |= set() if self._parts.diff.source.can_split else {"diff.split"}
         left_out |= set() if len(self.state.approvals) > 1 else {"request.batch"}
         found = [worded(each, self._parts.diff) for each in self.keys() if each.id not in left_out]
         deletions = sum(part.kind is EffectKind.DELETED for part in decisions.parts)
         words = {
             "effect.apply": decisions.verb(),
-            "effect.deletions": f"delete {deletions}",
-            "effect.toggle": self._parts.toggle_word(),
+            "effects.deletions": f"delete {deletions}",
+            "effects.toggle": self._parts.toggle_word(),
             "request.because": "discard with reason…",
         }
         return [
@@ -129,11 +133,10 @@ class EffectApproval(Approval):
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does."""
-        parts = self._parts.handlers()
         return {
             **super().handlers(),
-            **{f"effect.{name}": act for name, act in parts.items()},
-            "request.split": parts["split"],
+            **self._parts.handlers(),
+            "diff.split": self._parts.diff.toggle_split,
             "effect.apply": self._apply,
             "effect.output": self._show_output,
         }

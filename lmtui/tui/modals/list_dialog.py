@@ -139,7 +139,7 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
     empty filter says; without it there is none.  `noun` names a row where none matches.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PICKER), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.PICKER, Scope.APP, Scope.MOVING)
     VERTICAL_BREAKPOINTS = HEIGHTS_OF_LISTS
     NAME: ClassVar[str]
     HEADING: ClassVar[str]
@@ -242,7 +242,7 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         else:
             self._said = None
         content = text if isinstance(text, Content) else Content.styled(sanitize(text), "$text-muted")
-        self.box.describe(content, [*verbs, closing(self.CLOSING)])
+        self.box.describe(content, [*(way for each in verbs for way in each.ways), closing(self.CLOSING)])
 
     def say(self, text: str, style: str) -> None:
         """Say something below the list, until another row is marked."""

@@ -26,7 +26,7 @@ from lmtui.tui.widgets.bars import Verbs
 class Confirm(VeiledScreen[bool]):
     """Asks before something that cannot be taken back; nothing is preselected."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.CONFIRM)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.APP, Scope.CONFIRM)
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ Result = TypeVar("Result")
 class Reading(VeiledScreen[Result | None], Generic[Result]):
     """Shows paragraphs, or what a function from a width to lines makes, with a note below, until it is closed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.READING), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.READING, Scope.APP, Scope.MOVING)
 
     SCOPE: ClassVar[Scope] = Scope.READING
 

@@ -59,17 +59,17 @@ TRUSTED_NOTE = "A change to any of these asks again. `lmtui config trust --list`
 class Trusted(Reading[bool], inherit_bindings=False):
     """Lists what is trusted.  The result tells whether it was taken back."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TRUSTED), *bindings(Scope.APP), *bindings(Scope.MOVING)]
-    SCOPE: ClassVar[Scope] = Scope.TRUSTED
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.REVOKE, Scope.APP, Scope.MOVING)
+    SCOPE: ClassVar[Scope] = Scope.REVOKE
 
     def __init__(self, host: SessionHost) -> None:
         self._host = host
         self._items = tuple(host.trust.trusted())
         folder = sanitize_line(folder_text(host.workspace, Path.home()))
-        verbs = [*of_scope(Scope.TRUSTED), closing()]
+        verbs = [*of_scope(Scope.REVOKE), closing()]
         super().__init__(f"Trusted in {folder}", lambda width: item_lines(self._items, width), TRUSTED_NOTE, verbs)
 
-    def action_trusted_revoke(self) -> None:
+    def action_rules_revoke(self) -> None:
         """Ask, then take all of it back."""
         self.run_worker(self._ask(), group="trusted", exclusive=True)
 

@@ -22,7 +22,7 @@ from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
 from lmtui.tui.widgets.prompt import Prompt
 
-TABS = {"Changes": "side.changes", "File": "side.file", "Output": "side.output"}
+TABS = ("Changes", "File", "Output")
 HEADER_FROM_ROWS, TITLE_FROM_ROWS, ROOMY_FROM_ROWS = 9, 13, 24
 MOST_KEYS = 8
 _ALWAYS = (("app.palette", "commands"), ("app.help", "help"))
@@ -38,7 +38,7 @@ def key_part(each: Command, rank: int = 0, verb: str = "") -> Part:
 
 def keys_of(scope: str) -> list[BindingType]:
     """Return the keys of a side pane for a `BINDINGS`: its own, those of all side panes, and those that move."""
-    return [each for one in dict.fromkeys((scope, Scope.SIDE, Scope.APP, Scope.MOVING)) for each in bindings(one)]
+    return bindings(*dict.fromkeys((scope, Scope.TEXT, Scope.SIDE, Scope.APP, Scope.MOVING)))
 
 
 def tab_part(name: str, each: Command, *, is_here: bool) -> Part:
@@ -155,12 +155,14 @@ class BesideChat(ClosedOnce[bool | None]):
         """Return the tabs that have content."""
         tabs = self._panes.side_tabs if self._panes is not None else {}
         shown = [name for name in TABS if name == self.tab or (name in tabs and tabs[name]() is not None)]
-        return [tab_part(name, command(TABS[name]), is_here=name == self.tab) for name in shown]
+        ways = dict(zip(TABS, command("side.tab").ways, strict=True))
+        return [tab_part(name, ways[name], is_here=name == self.tab) for name in shown]
 
     def show_keys(self, commands: Iterable[Command]) -> None:
         """Say what the keys do here; the last ones are dropped first if space is short."""
         zoom = [key_part(command("side.zoom"), 2)] if self._panes is not None and self._panes.room_beside else []
-        left = [key_part(each, rank + 3) for rank, each in enumerate(commands) if each.hint and each.bound_keys]
+        ways = [way for each in commands for way in each.ways if way.hint and way.bound_keys]
+        left = [key_part(way, rank + 3) for rank, way in enumerate(ways)]
         left = [*left[: MOST_KEYS - 1], *zoom]
         self._keys.show(left, [key_part(command(each), 1, verb) for each, verb in _ALWAYS])
 

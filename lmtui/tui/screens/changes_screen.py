@@ -30,7 +30,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.workspace import Changes, FileChange, Files, Restoration, Step
-from lmtui.tui.commands import Scope, command, of_scope
+from lmtui.tui.commands import Scope, bindings, command, of_scope
 from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
@@ -224,8 +224,7 @@ _NOTHING = "There is nothing to compare."
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 TICK_S = 0.25
 NAME_CELLS = 40
-RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
-VIEWS = {"changes.steps": "STEPS", "changes.turns": "TURNS", "changes.session": "SESSION", "changes.git": "GIT"}
+VIEWS = ("Steps", "Turns", "Session", "Git")
 
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
@@ -261,7 +260,7 @@ class ChangesScreen(BesideChat):
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = keys_of(Scope.CHANGES)
+    BINDINGS: ClassVar[list[BindingType]] = [*keys_of(Scope.CHANGES), *bindings(Scope.DIFF)]
 
     SCOPE: ClassVar[Scope] = Scope.CHANGES
     tab = "Changes"
@@ -310,8 +309,8 @@ class ChangesScreen(BesideChat):
         """Return the tabs of the side pane, or the ways to look while there is a list."""
         if self.is_beside:
             return super().tab_parts()
-        views = [each for each in of_scope(Scope.CHANGES) if each.id in VIEWS]
-        shown = [tab_part(VIEWS[each.id].capitalize(), each, is_here=VIEWS[each.id] == self._view.name) for each in views]
+        views = zip(VIEWS, command("changes.view").ways, strict=True)
+        shown = [tab_part(name, way, is_here=name.upper() == self._view.name) for name, way in views]
         return [Part("Changes", "bold"), *shown]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -392,7 +391,7 @@ class ChangesScreen(BesideChat):
         if text.strip():
             self._comment(f"{about} {text.strip()}")
 
-    def action_changes_split(self) -> None:
+    def action_split(self) -> None:
         """Show side by side, or one column."""
         self.diff.toggle_split()
 
@@ -474,11 +473,12 @@ class ChangesScreen(BesideChat):
 
     @on(DiffView.LaidOut)
     def _show_verbs(self) -> None:
-        left_out = RESTORING if self._sources.changes is None or self._view is ChangeView.GIT else frozenset()
+        left_out = {"changes.restore"} if self._sources.changes is None or self._view is ChangeView.GIT else set()
         word = split_word(is_split=self.diff.source.is_split)
-        shown = [replace(each, hint=word) if each.id == "changes.split" else each for each in of_scope(Scope.CHANGES)]
-        shown.insert(0, replace(command("side.next"), hint="next file"))
-        self.show_keys(each for each in shown if each.id not in left_out | VIEWS.keys())
+        found = of_scope(Scope.CHANGES, Scope.DIFF)
+        shown = [replace(each, hint=word) if each.id == "diff.split" else each for each in found]
+        shown.insert(0, replace(command("side.step"), hint="next file"))
+        self.show_keys(each for each in shown if each.id not in left_out)
 
     @on(Table.Marked)
     def _show_diff(self) -> None:

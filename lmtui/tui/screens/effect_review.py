@@ -12,7 +12,7 @@ from textual.widget import Widget
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.workspace import EffectReview
-from lmtui.tui.commands import Scope, bindings, of_scope
+from lmtui.tui.commands import Scope, bindings, command, of_scope
 from lmtui.tui.lines.diff_view import split_word
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.beside import BesideChat
@@ -30,7 +30,7 @@ class EffectReviewScreen(BesideChat):
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.REVIEW), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.REVIEW, Scope.EFFECTS, Scope.DIFF, Scope.APP, Scope.MOVING)
     SCOPE: ClassVar[Scope] = Scope.REVIEW
 
     def __init__(self, review: EffectReview, title: str, about: str = "") -> None:
@@ -61,15 +61,19 @@ class EffectReviewScreen(BesideChat):
         if not self.page.leave_diff():
             _ = self.dismiss(self._was_kept)
 
-    def action_review(self, step: str) -> None:
+    def action_answer(self, command_id: str) -> None:
         """Do what a key means."""
         own: dict[str, Callable[[], object]] = {
-            "keep": lambda: self._do(self._keep),
-            "drop": self._ask_to_drop,
-            "refresh": lambda: self._do(self._look),
-            "switch": lambda: self.page.leave_diff() or self.page.diff.focus(),
+            "review.keep": lambda: self._do(self._keep),
+            "review.drop": self._ask_to_drop,
+            "review.refresh": lambda: self._do(self._look),
+            "review.switch": lambda: self.page.leave_diff() or self.page.diff.focus(),
         }
-        {**self.page.handlers(), **own}[step]()
+        {**self.page.handlers(), **own}[command_id]()
+
+    def action_split(self) -> None:
+        """Show old and new side by side, or in one column."""
+        self.page.diff.toggle_split()
 
     async def _look(self) -> None:
         self.page.show(await self._review.parts(), empty_text=UNCHANGED)
@@ -114,8 +118,9 @@ class EffectReviewScreen(BesideChat):
         self.draw_tabs([Part(decisions.said())] if decisions.parts else [])
         words = {
             "review.keep": decisions.verb(),
-            "review.toggle": self.page.toggle_word(),
-            "review.split": split_word(is_split=source.is_split) if source.can_split else "",
+            "effects.toggle": self.page.toggle_word(),
+            "diff.split": split_word(is_split=source.is_split) if source.can_split else "",
             "review.switch": "list" if self.page.is_in_diff else "diff",
         }
-        self.show_keys(replace(each, hint=words.get(each.id, each.hint)) for each in of_scope(Scope.REVIEW))
+        shown = *of_scope(Scope.REVIEW, Scope.EFFECTS), command("diff.split")
+        self.show_keys(replace(each, hint=words.get(each.id, each.hint)) for each in shown)

@@ -75,7 +75,7 @@ class OutputScreen(BesideChat):
 
     def placed(self) -> None:
         """Say what the keys do."""
-        self.show_keys([replace(command("side.next"), hint="next call")] if len(self._calls()) > 1 else [])
+        self.show_keys([replace(command("side.step"), hint="next call")] if len(self._calls()) > 1 else [])
 
     def action_side_step(self, step: int) -> None:
         """Show the next call, or the one before."""

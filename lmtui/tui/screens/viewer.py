@@ -81,7 +81,7 @@ def _lines(found: bytes) -> list[Line]:
 
 
 FRAME_ROWS = 4
-_IN_TREE = ("viewer.above", "viewer.below", "viewer.read")
+_IN_TREE = ("viewer.file", "viewer.read")
 
 
 class Viewer(BesideChat):
@@ -131,7 +131,7 @@ class Viewer(BesideChat):
         """Say what the keys do, in the files or in the text."""
         is_in_tree = self.check_action("side_step", (1, True))
         shown = [each for each in of_scope(Scope.VIEWER) if is_in_tree or each.id not in _IN_TREE]
-        self.show_keys([*shown, replace(command("side.next"), hint="next file")] if self._panes is not None else shown)
+        self.show_keys([*shown, replace(command("side.step"), hint="next file")] if self._panes is not None else shown)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the arrow keys move in the files while these are on screen and the text was not gone to."""

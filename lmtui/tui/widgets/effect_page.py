@@ -240,13 +240,12 @@ class EffectPage(Vertical):
     def handlers(self) -> dict[str, Callable[[], object]]:
         """Return what the keys of a page of effects do."""
         return {
-            "toggle": self.toggle,
-            "deletions": lambda: self._apply_all(EffectKind.DELETED),
-            "everything": self._apply_all,
-            "next": lambda: self._step(1),
-            "previous": lambda: self._step(-1),
-            "split": self.diff.toggle_split,
-            "zoom": self._zoom,
+            "effects.toggle": self.toggle,
+            "effects.deletions": lambda: self._apply_all(EffectKind.DELETED),
+            "effects.everything": self._apply_all,
+            "effects.next": lambda: self._step(1),
+            "effects.previous": lambda: self._step(-1),
+            "effects.zoom": self._zoom,
         }
 
     @property
