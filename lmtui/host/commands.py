@@ -17,9 +17,9 @@ from lmtui.core.messages import Image
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import AgentRow, SessionSummary
 from lmtui.host import rpc
-from lmtui.host.access import read_token
 from lmtui.host.connect import STATUS, HostInfo, Target, ask_host, ensure_host, has_ended, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
+from lmtui.host.token_file import read_token
 
 _STOP_LIMIT_S = 30.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")  # another machine is not sent this one's token

@@ -30,8 +30,8 @@ from lmtui.app.process import ENVIRONMENT_SOCKET, environment_at_start
 from lmtui.core.errors import ConfigError, HostError, LmtuiError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
-from lmtui.host.access import FILE_NAME, read_token
 from lmtui.host.remote import BROKEN, FrameChannel
+from lmtui.host.token_file import FILE_NAME, read_token
 from lmtui.paths import state_dir
 
 ATTACH = "/v1/attach"

@@ -29,13 +29,13 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import Image
 from lmtui.core.sessions import Session
 from lmtui.host import wire
-from lmtui.host.access import Recent, error_body, parse_json
+from lmtui.host.access import JSON, Recent, error_body, parse_json
 from lmtui.host.feed import HEARTBEAT_S, EventFeed
 from lmtui.host.hub import SessionHub
 from lmtui.host.wire import SESSION_ID, EmptyQuery, ErrorBody
 
 BODY_TIMEOUT_S = 30.0
-JSON, JSON_BYTES = "application/json", 2_000_000
+JSON_BYTES = 2_000_000
 UPLOAD_BYTES, MOST_UPLOADS, UPLOAD_S = 5_000_000, 20, 3600.0
 _MOST_KEYS, _MOST_CONVERSATIONS = 10_000, 1_000
 _IN_A_THREAD_BYTES = 100_000

@@ -36,7 +36,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from lmtui.app.key_protection import read_secret_file
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import is_loopback
-from lmtui.host.access import LOCAL_NAMES, Headers, Refusal, bracketed, error_body, guarded, is_known_name, is_same
+from lmtui.host.access import LOCAL_NAMES, bracketed, guarded, is_known_name, is_same, refused
 from lmtui.host.endpoints import ApiError, read_body, tell_error
 from lmtui.host.feed import until_one_ends
 from lmtui.host.http_server import open_tcp
@@ -211,7 +211,7 @@ class WebPages:
         app.state.end = lambda: None
         return app
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         """Return how a request is refused that names another host, comes from another origin or has no key."""
         request = HTTPConnection(scope)
         host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
@@ -223,7 +223,7 @@ class WebPages:
             problem = "open / first"
         else:
             return None
-        return 403, error_body("forbidden", problem), []
+        return refused(403, "forbidden", problem)
 
     def _is_open_to(self, request: HTTPConnection) -> bool:
         return self._login.is_open_to(request.cookies.get(self._cookie, ""))
@@ -267,9 +267,9 @@ class WebPages:
         self._tell(f"{self._url}/?token={self._login.token}")
 
 
-def _policy(scope: Scope) -> Headers:
+def _policy(scope: Scope) -> dict[str, str]:
     host = HTTPConnection(scope).headers.get("host", "")
-    return [(b"content-security-policy", _POLICY.format(host=host).encode("latin-1"))]
+    return {"content-security-policy": _POLICY.format(host=host)}
 
 
 async def _focus_script(_: Request) -> Response:

@@ -22,9 +22,9 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Session
-from lmtui.host.access import read_token
 from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
+from lmtui.host.token_file import read_token
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_serve import free_port
