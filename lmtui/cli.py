@@ -25,7 +25,7 @@ from lmtui.command_line import EXIT_USAGE, Parser, feature_flags, say
 from lmtui.config import MODEL_SETTINGS, SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
-from lmtui.headless.inputs import check_screen, wants_plain
+from lmtui.headless.inputs import check_screen, joined, read_pictures, read_piped, wants_plain
 from lmtui.paths import config_dir, install_hint
 from lmtui.plain_files import forget_programs
 from lmtui.registry import Subcommand, features, load
@@ -389,7 +389,6 @@ def _run(arguments: argparse.Namespace) -> int:
         check_goal(goal)
     text, piped = _task_and_input(arguments.task, goal)
     if arguments.detach:
-        from lmtui.headless.inputs import joined, read_pictures
         from lmtui.host.commands import check_detached, detach
 
         check_detached(arguments)
@@ -432,8 +431,6 @@ def _task_and_input(task: str | None, goal: str) -> tuple[str, str]:
     Raises:
         UsageError: no words for the model, or too many.
     """
-    from lmtui.headless.inputs import read_piped
-
     task = task or (f"Work until `{goal}` exits with 0." if goal else task)
     piped = sys.stdin.read() if task == "-" else read_piped(sys.stdin, sys.stderr, is_waited_for=not task)
     text, piped = (task, piped) if task and task != "-" else (piped, "")
@@ -460,12 +457,14 @@ def _task_of(arguments: argparse.Namespace) -> str:
 
 def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", piped: str = "") -> int:
     from lmtui.headless import run as headless
-    from lmtui.headless.inputs import read_pictures
 
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # JSON is UTF-8 (RFC 8259) everywhere
-    names = ("approve", "allow_named", "output_schema", "output_last_message", "ephemeral", "attempts", "models", "goal")
+    names = (
+        "approve", "allow_named", "output_schema", "output_last_message", "ephemeral", "attempts", "models", "goal",
+        "plans_first",
+    )  # fmt: skip
     given = {name: found for name in names if (found := getattr(arguments, name, None))}
     if "output_schema" in given:
         from lmtui.json_schema import read_schema
@@ -481,8 +480,7 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
         keeps="attempts" in given and arguments.keep,
         **given,
     )
-    plans_first = getattr(arguments, "plans_first", False)
-    return asyncio.run(headless.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
+    return asyncio.run(headless.task(workspace, loaded, wanted, _model_file(arguments)))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -507,10 +505,8 @@ def _demo(arguments: argparse.Namespace) -> int:
     from lmtui.headless import run as headless
 
     _, loaded = _settings(arguments)
-    wanted = headless.HeadlessTask(
-        _demo_task(arguments), "", arguments.output, approve=arguments.approve, allow_named=arguments.allow_named
-    )
-    return asyncio.run(headless.demo(loaded.config, keep, wanted, plans_first=arguments.plans_first))
+    options = {name: getattr(arguments, name) for name in ("output", "approve", "allow_named", "plans_first")}
+    return asyncio.run(headless.demo(loaded.config, keep, headless.HeadlessTask(_demo_task(arguments), **options)))
 
 
 def _demo_task(arguments: argparse.Namespace) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import shlex
 import sys
@@ -19,6 +20,7 @@ from lmtui import __version__
 from lmtui.core.errors import UsageError
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.times import json_value
 from lmtui.paths import docs_dir
 from lmtui.registry import features
 from lmtui.settings import SETTINGS
@@ -162,6 +164,11 @@ class CheckRow:
 def say(text: str, **options: Any) -> None:
     """Print text for people: what lmtui did not write in it, such as a name, cannot steer the terminal."""
     print(sanitize(text), **options)
+
+
+def print_json(value: object) -> None:
+    """Print a report as one JSON value."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=json_value))
 
 
 _MOST_FOUND = 8

@@ -110,7 +110,7 @@ def write_log_file(redactor: Redactor) -> None:
         logger.addHandler(handler)
 
 
-__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "run_feature_command"]
+__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime", "run_feature_command"]
 
 _DEMO_WORDS_PER_S = 30.0
 
@@ -119,17 +119,19 @@ async def run_feature_command(
     run: Callable[[CommandCall], Awaitable[int]], workspace: Path, config: Config, arguments: argparse.Namespace
 ) -> int:
     """Run the subcommand of a feature and return the exit code."""
-
-    @asynccontextmanager
-    async def open_host() -> AsyncIterator[Runtime]:
-        runtime = Runtime(workspace, config, is_attended=False, writes_log=True)
-        try:
-            yield runtime
-        finally:
-            await runtime.close()
-
     async with aclosing(IdleWorkspace(workspace, config)) as idle:
+        open_host = partial(open_runtime, workspace, config, is_attended=False, writes_log=True)
         return await run(CommandCall(idle, arguments, open_host))
+
+
+@asynccontextmanager
+async def open_runtime(workspace: Path, config: Config, **options: bool) -> AsyncIterator[Runtime]:
+    """Hold the host of a workspace, with the options of `Runtime`, and close it at the end."""
+    runtime = Runtime(workspace, config, **options)
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
 
 
 class Runtime:

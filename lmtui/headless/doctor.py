@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
@@ -17,7 +16,7 @@ from lmtui.app.checks import FULL, BackendReport, backend_reports, counter_name,
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.app.model_servers import find_models, lacking_models, largest_model
-from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow, say
+from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow, print_json, say
 from lmtui.config import Loaded
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.hosts import is_same_server
@@ -41,7 +40,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     if not arguments.offline:
         rows += await _server_rows(loaded)
     if arguments.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
+        print_json([asdict(row) for row in rows])
     else:
         for row in rows:
             say(f"{_SIGNS[row.state]} {row.name:<12} {sanitize_line(row.text)}")

@@ -16,9 +16,9 @@ from pathlib import Path
 from lmtui.app.archive import archive_of, as_json, as_text, exported, session_events, session_log
 from lmtui.app.checks import backend_reports, build_image, make_project_image, project_image_source, workspace_problem
 from lmtui.app.folder_rules import granted_rules, rules_file
-from lmtui.app.host import Runtime
+from lmtui.app.host import open_runtime
 from lmtui.app.model_servers import examine_named, find_models, silent_address
-from lmtui.command_line import say
+from lmtui.command_line import print_json, say
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome
@@ -37,9 +37,10 @@ from lmtui.core.servers import (
     window_words,
 )
 from lmtui.core.sessions import chosen_words
-from lmtui.core.times import json_value, moment_text, zone_of
+from lmtui.core.times import moment_text, zone_of
 from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.headless import doctor, trust_report
+from lmtui.headless.trust_report import EXIT_BLOCKED, YES
 from lmtui.paths import config_dir, workspace_dir
 
 NOTHING = (
@@ -47,11 +48,6 @@ NOTHING = (
     "Start one, or name another with --url; `lmtui demo` needs none.",
 )
 _LEAST_NAME = 20
-
-
-def models_json(servers: Sequence[ServerFound]) -> str:
-    """Return every field of what was found."""
-    return json.dumps([asdict(server) for server in servers], indent=2, ensure_ascii=False)
 
 
 def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[str]:
@@ -91,7 +87,10 @@ async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
         raise UsageError("--exam wants the name of a model", "`lmtui models` lists them.")
     result = await examine_named(config, arguments.exam.strip())
     text = f"{sanitize_line(result.model)}  {sanitize_line(result.url)}\n{exam_text(result)}\n{sanitize_line(result.kept)}"
-    print(json.dumps(asdict(result), indent=2, ensure_ascii=False) if arguments.json else text)
+    if arguments.json:
+        print_json(asdict(result))
+    else:
+        print(text)
     return 0 if result.call_form else 1
 
 
@@ -219,7 +218,6 @@ def _decided(row: AuditRow) -> str:
     return f"{row.hunks or ruling.decision}{scope}{by}".strip()
 
 
-EXIT_BLOCKED = 3
 _SHELL_S = 120
 
 
@@ -238,7 +236,7 @@ async def _check(workspace: Path, *, is_json: bool) -> int:
     with tempfile.TemporaryDirectory() as other:  # the machine is checked, so where the user is does not matter
         reports = await backend_reports(Path(other) if workspace_problem(workspace) else workspace)
     if is_json:
-        print(json.dumps([asdict(found) for found in reports], indent=2, ensure_ascii=False))
+        print_json([asdict(found) for found in reports])
     else:
         for found in reports:
             how = f"works, ready in {found.start_ms} ms" if found.works else found.why_not
@@ -250,17 +248,11 @@ async def _check(workspace: Path, *, is_json: bool) -> int:
 
 async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
     """Say what the sandbox of this project is, which of its tools commands see, and why."""
-    runtime = Runtime(workspace, loaded.config)
-    try:
+    async with open_runtime(workspace, loaded.config) as runtime:
         sandbox = await runtime.sandbox()
-        status = await sandbox.status()
-        path = await _path_in(sandbox)
-        hosts = await sandbox.package_hosts()
-    finally:
-        await runtime.close()
+        status, path, hosts = await sandbox.status(), await _path_in(sandbox), await sandbox.package_hosts()
     if is_json:
-        found = asdict(status) | {"path": path.split(":"), "package_hosts": list(hosts)}
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json(asdict(status) | {"path": path.split(":"), "package_hosts": list(hosts)})
         return 0
     say(f"{status.text}{f' ({status.reason})' if status.reason else ''}")
     for line in (*status.facts, f"PATH: {path}", f"packages, after your yes: {', '.join(hosts) or 'no index found'}"):
@@ -280,8 +272,7 @@ def _say(line: str) -> None:
 
 async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Show how the project describes its image, ask, and build it."""
-    runtime = Runtime(workspace, replace(loaded.config, sandbox="process"))
-    try:
+    async with open_runtime(workspace, replace(loaded.config, sandbox="process")) as runtime:
         sandbox = await runtime.sandbox()
         source, texts = await project_image_source(sandbox)
         for name, text in texts.items():
@@ -295,11 +286,9 @@ async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Na
             return EXIT_BLOCKED
         if not arguments.yes:
             _say("Docker runs these steps with network access, outside the sandbox of your sessions. Build the image? [y/N] ")
-            if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in ("y", "yes"):
+            if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in YES:
                 return EXIT_BLOCKED
         name = await make_project_image(workspace, sandbox, source, texts, _say)
-    finally:
-        await runtime.close()
     print(json.dumps({"image": name}) if arguments.json else name)
     return 0
 
@@ -312,8 +301,7 @@ async def _image(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
 
 async def _shell(workspace: Path, loaded: Loaded) -> int:
     """Run lines of standard input, one command each, until it ends."""
-    runtime = Runtime(workspace, replace(loaded.config, mode="auto"))
-    try:
+    async with open_runtime(workspace, replace(loaded.config, mode="auto")) as runtime:
         sandbox = await runtime.sandbox()
         status = await sandbox.status()
         _say(status.text)
@@ -324,8 +312,6 @@ async def _shell(workspace: Path, loaded: Loaded) -> int:
         while line := await asyncio.to_thread(_read_line):
             await _run_line(sandbox, line)
         return 0
-    finally:
-        await runtime.close()
 
 
 def _read_line() -> str:
@@ -358,7 +344,7 @@ Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
     found = archive_of(workspace).sessions(arguments.search, arguments.limit)
     if arguments.json:
-        _print_json([dataclasses.asdict(summary) for summary in found])
+        print_json([dataclasses.asdict(summary) for summary in found])
         return 0
     for summary in found:
         title = summary.title[:60] or "(untitled)"
@@ -374,7 +360,7 @@ async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -
 async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
     history = session_events(workspace, arguments.id)
     if arguments.audit and arguments.json:
-        _print_json([dataclasses.asdict(row) for row in audit_rows(history)])
+        print_json([dataclasses.asdict(row) for row in audit_rows(history)])
     elif arguments.audit:
         say(as_audit_text(history))
     else:
@@ -392,7 +378,10 @@ async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int
         return await exam_report(loaded.config, arguments)
     servers = await find_models(loaded.config)
     silent = silent_address(loaded.config, servers)
-    print(models_json(servers) if arguments.json else "\n".join(as_table(servers, silent=silent)))
+    if arguments.json:
+        print_json([asdict(server) for server in servers])
+    else:
+        print("\n".join(as_table(servers, silent=silent)))
     return 0 if any(server.models for server in servers) else 1
 
 
@@ -408,7 +397,7 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
     values = dataclasses.asdict(loaded.config)
     if arguments.json:
         told = {name: {"value": _told(name, values[name]), "source": loaded.sources[name]} for name in SETTINGS}
-        _print_json(told)
+        print_json(told)
         return 0
     for name, setting in SETTINGS.items():
         say(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
@@ -419,10 +408,6 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
 
 def _told(name: str, value: object) -> object:
     return shown(name, value) if SETTINGS[name].metadata["is_secret"] and value else value
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=json_value))
 
 
 REPORTS: dict[str, Report] = {

@@ -17,7 +17,7 @@ from typing import TextIO
 
 from lmtui.app.archive import last_session, session_log
 from lmtui.app.demo import fresh_folder
-from lmtui.app.host import Runtime, encode_event
+from lmtui.app.host import Runtime, encode_event, open_runtime
 from lmtui.app.session_models import last_model
 from lmtui.command_line import say
 from lmtui.commands.command import AskYes, Begin, CommandContext, OpenView, Output
@@ -76,7 +76,8 @@ class HeadlessTask:
     Without a text an earlier session continues, or shows the plan that waits in it.  What the options say has their names.
     `is_words`: no part of the text is a command.  `piped` is what came on standard input next to the text.
     With `attempts` it is tried that often, by each of the `models` if any, and the best one is kept if it `keeps`.
-    `goal` is a command that an earlier session has to work at until it exits with 0.
+    `goal` is a command that an earlier session has to work at until it exits with 0.  A new session that
+    `plans_first` begins in plan mode.
     """
 
     text: str
@@ -94,6 +95,7 @@ class HeadlessTask:
     models: tuple[str, ...] = ()
     keeps: bool = False
     goal: str = ""
+    plans_first: bool = False
 
     @property
     def words(self) -> str:
@@ -142,7 +144,7 @@ async def _read(runtime: Runtime, task: HeadlessTask) -> Begin | Output:
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
     """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
     session: Session | None = None
-    wants_plan = runtime.plans_first and not task.session_id
+    runtime.plans_first = task.plans_first
     begin = await _read(runtime, task)
     if isinstance(begin, Output):
         if task.output != "text":
@@ -173,7 +175,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     if task.output_last_message:
         write_answer(Path(task.output_last_message), reporter.answer)
     reporter.allowing = runtime.unattended()
-    code = await _told(session, task, reporter, out, err, wants_plan=wants_plan)
+    code = await _told(session, task, reporter, out, err)
     if task.ephemeral:
         await runtime.archive.delete(session.id)
     return code
@@ -235,7 +237,7 @@ def _take_up_goal(session: Session, goal: str, err: TextIO) -> None:
         print(f"The goal is paused, and this run does not check it: {sanitize_line(paused[0])}. {how}", file=err)
 
 
-async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
+async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO) -> int:
     """Print what comes at the end of a task and return the exit code."""
     started = [each.event for each in session.history() if isinstance(each.event, events.SandboxSelected)]
     mode = Mode.AUTO if any(each.asks_each_command for each in started) else session.mode  # then auto asks as well
@@ -250,6 +252,7 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
     asked = session.plans.open
     if asked is None or reporter.has_failed:
         has_plan = any(isinstance(each.event, PlanProposed) for each in session.history())
+        wants_plan = task.plans_first and not task.session_id
         return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_plan else "")
     if task.output == "json":
         told = reporter.as_object(session) or _failure(session, None, task.output)
@@ -493,25 +496,19 @@ def _failure(session: Session | None, error: LmtuiError | None, output: str) -> 
     return {**failed, "model": "", "swaps": asdict(Swaps()), "commands": [], "refused": []}
 
 
-async def task(
-    workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None, *, plans_first: bool = False
-) -> int:
-    """Run one task, on a model file where one is named, and return the exit code; with `plans_first` it begins in plan mode."""
-    runtime = Runtime(
+async def task(workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None) -> int:
+    """Run one task, on a model file where one is named, and return the exit code."""
+    async with open_runtime(
         workspace,
         loaded.config,
         is_attended=False,
         is_mode_forced=loaded.has_flag("mode"),
         is_model_forced=model_file is not None or loaded.has_flag(*MODEL_SETTINGS),
         writes_log=True,
-    )
-    runtime.plans_first = plans_first
-    try:
+    ) as runtime:
         if model_file is not None:
             await asyncio.to_thread(runtime.servers.run_file, model_file)
         return await run_headless(runtime, wanted, sys.stdout, sys.stderr)
-    finally:
-        await runtime.close()
 
 
 def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
@@ -533,25 +530,20 @@ def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
     return last, text
 
 
-async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans_first: bool = False) -> int:
+async def demo(config: Config, keep: Path | None, wanted: HeadlessTask) -> int:
     """Run the scripted demo without a screen and return the exit code."""
     say("lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr)
     folder = fresh_folder(keep)
-    runtime = Runtime(folder, dataclasses.replace(config, mode="auto"), is_attended=False, writes_log=True)
-    try:
+    config = dataclasses.replace(config, mode="auto")
+    async with open_runtime(folder, config, is_attended=False, writes_log=True) as runtime:
         lacks = await runtime.use_demo(folder, rate=0.0)
-        say(f"folder:  {folder}", file=sys.stderr)
-        if lacks:
-            say(f"lacking: {lacks}", file=sys.stderr)
-        runtime.plans_first = plans_first
+        say(f"folder:  {folder}" + (f"\nlacking: {lacks}" if lacks else ""), file=sys.stderr)
         code = await run_headless(runtime, wanted, sys.stdout, sys.stderr)
-    finally:
-        await runtime.close()
     where = folder if keep else f"{folder} (a temporary folder; --keep DIR chooses one)"
     if code == 0:
         say(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
-    if plans_first and not wanted.approve and code == EXIT_NEEDS_APPROVAL:
+    if wanted.plans_first and not wanted.approve and code == EXIT_NEEDS_APPROVAL:
         say("The demo's model has gone: `lmtui demo --headless --plan --approve` plans again and does it.", file=sys.stderr)
     say(f"What was done until then is in {where}.", file=sys.stderr)
     return 0 if lacks and code == EXIT_NEEDS_APPROVAL else code  # what this machine lacks was said; the rest of the demo ran

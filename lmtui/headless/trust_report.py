@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from lmtui.app.extensions import CompositeTrust, WorkspaceFeatures, idle_features
 from lmtui.app.settings_trust import FolderTrust
-from lmtui.command_line import say
+from lmtui.command_line import print_json, say
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
@@ -116,7 +115,7 @@ def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, t
     if is_json:
         items = [{"kind": each.kind, "source": each.source, "text": each.text} for each in trusted]
         found = [{"folder": folder, "kinds": list(kinds)} for folder, kinds in others.items()]
-        print(json.dumps({"folder": str(workspace), "trusted": items, "others": found}, indent=2, ensure_ascii=False))
+        print_json({"folder": str(workspace), "trusted": items, "others": found})
         return 0
     say(f"{workspace}: {kinds_text(trusted) or 'nothing is trusted'}")
     for line in item_lines(trusted):

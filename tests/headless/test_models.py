@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from lmtui.app.model_servers import silent_address
+from lmtui.command_line import print_json
 from lmtui.config import Config
 from lmtui.core.servers import LoadState, ServedModel, ServerFound, model_details
 from lmtui.headless.doctor import server_offer
-from lmtui.headless.listings import as_table, models_json
+from lmtui.headless.listings import as_table
 
 QWEN = ServedModel(
     "qwen", 8192, load=LoadState.LOADED, has_tools=True, has_vision=True, thinks=True, max_window_tokens=32_768,
@@ -59,8 +60,9 @@ def test_a_server_tells_whether_it_saves_prompt_caches(saves: bool | None, words
     )  # fmt: skip
 
 
-def test_json_has_every_field() -> None:
-    first = json.loads(models_json(SERVERS))[0]
+def test_json_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json([asdict(each) for each in SERVERS])
+    first = json.loads(capsys.readouterr().out)[0]
     assert first["can_load"] is True
     assert (first["models"][0]["template"], first["models"][0]["slots"]) == ("55b2", 1)
     assert set(first["models"][0]) == set(ServedModel.__dataclass_fields__)
