@@ -61,20 +61,20 @@ _FULL = f"{_MOST_RUNNING} background commands run already"
 class _Entry:
     """One command: `unread` is what it said since it was last read, `dropped_chars` what was too much to keep."""
 
-    id: str
     command: str
-    began_s: float
+    client: Client
+    moment: GuardMoment | None
+    id: str = ""
+    began_s: float = field(default_factory=time.monotonic)
     ended_s: float = 0.0
     exit_code: int | None = None
     why: str = ""
     unread: str = ""
     dropped_chars: int = 0
-    client: Client | None = None
     number: int = 0
-    moment: GuardMoment | None = None
     notes: list[str] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    parts: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     def take(self, text: str) -> None:
         whole = self.unread + text
@@ -96,7 +96,7 @@ class SandboxBackground:
     def __init__(self, pool: SandboxPool, limits: CommandLimits, *, why_not: str = "") -> None:
         self._pool, self._limits, self._why_not = pool, limits, why_not
         self._entries: dict[str, _Entry] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # each until its command has ended
         self._untold: list[str] = []
         self._on_change: Callable[[], None] = lambda: None
 
@@ -109,18 +109,19 @@ class SandboxBackground:
     async def start(self, command: str) -> BackgroundCommand:
         if self._why_not:
             raise SandboxError(self._why_not)
-        if sum(entry.exit_code is None for entry in self._entries.values()) >= _MOST_RUNNING:
+        if len(self._tasks) >= _MOST_RUNNING:
             raise SandboxError(_FULL, "Stop one.")
-        entry = _Entry(f"b{len(self._entries) + 1}", command, time.monotonic())
-        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._keep(entry, started))
-        try:
-            await asyncio.shield(started)
-        except BaseException:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            raise
-        self._entries[entry.id], self._tasks[entry.id] = entry, task
+        fields = {"command": command, "timeout_s": _FOREVER_S, "memory_mb": self._limits.memory_mb, "takes_input": True}
+        async with contextlib.AsyncExitStack() as parts:
+            client = await parts.enter_async_context(self._pool.staying_client())
+            entry = _Entry(command, client, await self._begin())
+            live = replies.LiveOutput(entry.take, str)
+            entry.number, answer = client.begin("run", fields, on_output=live)
+            parts.callback(live.finish)
+            entry.parts = parts.pop_all()
+        entry.id = f"b{len(self._entries) + 1}"
+        self._entries[entry.id], self._tasks[entry.id] = entry, asyncio.create_task(self._keep(entry, answer))
+        await asyncio.sleep(0)  # a task that is cancelled before it began cleans up nothing
         self._on_change()
         return entry.shown()
 
@@ -142,7 +143,7 @@ class SandboxBackground:
 
     async def send(self, identity: str, text: str) -> None:
         entry = self._entry(identity)
-        if entry.exit_code is not None or entry.client is None:
+        if entry.exit_code is not None:
             raise SandboxError(f"{identity} has ended (exit code {entry.exit_code})")
         data = text.encode("utf-8", "surrogatepass")
         fed, _ = await entry.client.ask(replies.FedReply, "input", {"target": entry.number}, data, limit_s=_INPUT_S)
@@ -151,10 +152,10 @@ class SandboxBackground:
 
     async def stop(self, identity: str) -> BackgroundCommand:
         entry = self._entry(identity)
-        if entry.exit_code is None and entry.client is not None:
+        if (task := self._tasks.get(entry.id)) is not None:
             entry.why = "stopped"
             await entry.client.stop(entry.number)
-            await entry.ended.wait()
+            await asyncio.wait({task})
         return entry.shown()
 
     def take_endings(self) -> Sequence[BackgroundCommand]:
@@ -162,57 +163,48 @@ class SandboxBackground:
         return [self._entries[identity].shown() for identity in ended]
 
     async def close(self) -> None:
-        for task in self._tasks.values():
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        self._tasks.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _keep(self, entry: _Entry, started: asyncio.Future[None]) -> None:
-        live = replies.LiveOutput(entry.take, str)
-        fields = {"command": entry.command, "timeout_s": _FOREVER_S, "memory_mb": self._limits.memory_mb, "takes_input": True}
+    async def _keep(self, entry: _Entry, answer: asyncio.Future[Answer]) -> None:
+        exit_code = 137
         try:
-            async with self._pool.staying_client() as client:
-                entry.client = client
-                await self._begin(entry)
-                entry.number, answer = client.begin("run", fields, on_output=live)
-                started.set_result(None)
+            async with entry.parts:
                 try:
                     facts, _ = await asyncio.shield(answer)  # which a cancel would end
-                    reply = replies.parse(facts, replies.RunReply)
-                    entry.exit_code, entry.why = reply.exit, entry.why or ("" if reply.reason == "exit" else reply.reason)
                 except asyncio.CancelledError:
-                    await client.stop(entry.number)
+                    await entry.client.stop(entry.number)
                     raise
                 finally:
-                    await self._look(entry)
+                    await self._look(entry, is_last=True)
+                reply = replies.parse(facts, replies.RunReply)
+                exit_code, entry.why = reply.exit, entry.why or ("" if reply.reason == "exit" else reply.reason)
         except SandboxError as error:
-            if not started.done():
-                started.set_exception(error)
-                return
             entry.why = str(error)
         finally:
-            live.finish()
-            entry.exit_code, entry.ended_s = 137 if entry.exit_code is None else entry.exit_code, time.monotonic()
+            entry.exit_code, entry.ended_s = exit_code, time.monotonic()
             entry.news.set()
-            entry.ended.set()
+            self._tasks.pop(entry.id, None)
             if entry.why != "stopped":
                 self._untold.append(entry.id)
             self._on_change()
 
-    async def _begin(self, entry: _Entry) -> None:
+    async def _begin(self) -> GuardMoment | None:
         """Remember what is there, so that what the command leaves for programs outside is recognised."""
-        if (await self._pool.started()).backend.is_isolated:
-            entry.moment = await self._pool.workspace_guard.begin()
+        is_isolated = (await self._pool.started()).backend.is_isolated
+        return await self._pool.workspace_guard.begin() if is_isolated else None
 
-    async def _look(self, entry: _Entry) -> None:
+    async def _look(self, entry: _Entry, *, is_last: bool = False) -> None:
         """Set aside what the command left for programs outside since the last look."""
         if entry.moment is None:
             return
         moment, entry.moment = entry.moment, None
         try:
             entry.notes += (await self._pool.workspace_guard.end(moment)).notes
-            if not entry.ended.is_set() and entry.exit_code is None:
-                await self._begin(entry)
+            if not is_last and entry.id in self._tasks:
+                entry.moment = await self._begin()
         except SandboxError as error:
             entry.notes.append(f"[{error.full_text()}]")
 

@@ -91,6 +91,16 @@ async def test_stopping_one_leaves_the_others_and_all_end_with_the_session(sandb
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_those_of_one_session_end_with_it_while_others_go_on(sandbox: WorkspaceSandbox, mark: str) -> None:
+    own = sandbox.for_session()
+    await own.background.start(f"sleep {mark}")
+    assert await _becomes(mark, is_running=True)
+    await own.close()
+    assert await _becomes(mark, is_running=False)
+    assert (await sandbox.run_command("echo on")).output == "on\n"
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_what_it_leaves_for_programs_outside_is_set_aside_when_it_is_read(sandbox: Sandbox, workspace: Path) -> None:
     started = await sandbox.background.start("mkdir sub; git init -q sub; echo made; sleep 30")
     text, _ = await sandbox.background.read(started.id, wait_s=5)
