@@ -335,6 +335,7 @@ class Console:
         self._terminal = terminal
         self._settle_s = settle_s
         self._stops = 0
+        self._has_sandbox = False
         self._left: PlanProposed | None = None
 
     def run(self, open_host: Callable[[], SessionHost], start: PlainStart) -> int:
@@ -360,7 +361,7 @@ class Console:
                 _ = serving.cancel()
             if host is not None:
                 loop.wait(host.close())
-                self._tell_waiting(is_closed=True)
+                self._tell_last_notices()
             loop.close()
 
     def _begin(self, start: PlainStart) -> None:
@@ -377,20 +378,8 @@ class Console:
         self._plain.open(start.session_id)
         if start.session_id:
             self._commands.tell_where_it_stands()
-        self._settle()
-
-    def _settle(self) -> None:
-        """Say what is learned while a session opens, above all which sandbox it has; it may also come later."""
-        until = time.monotonic() + self._settle_s
-        while (left := until - time.monotonic()) > 0:
-            try:
-                envelope = self._plain.inbox.get(timeout=left)
-            except queue.Empty:
-                return
-            if envelope is not None:
-                self._tell(envelope)
-                if isinstance(envelope.event, SandboxSelected):
-                    return
+        until = time.monotonic() + self._settle_s  # what is learned while a session opens, above all which sandbox it has
+        self._tell_until(lambda: self._has_sandbox or time.monotonic() >= until)
 
     # -- talking --------------------------------------------------------------------------------------------------------
 
@@ -410,7 +399,7 @@ class Console:
 
     def _typed(self) -> str:
         """Read what the user says: a line, lines that end in a backslash, or lines between two fences."""
-        self._tell_waiting()
+        self._tell_until(lambda: True)
         line = self._terminal.read(PROMPT, is_kept=True)
         if line.strip() == FENCE:
             return "\n".join(iter(lambda: self._terminal.read(MORE_PROMPT).rstrip("\r"), FENCE))
@@ -424,7 +413,6 @@ class Console:
         """Do what a text says."""
         if not text.strip() or self._commands.run(text):
             self._left = None if text.strip() == "/plan" else self._left
-            self._tell_waiting()
             self._follow()
             return
         if text.startswith("!"):
@@ -447,15 +435,17 @@ class Console:
                 self._left = asked
 
     def _follow_turn(self) -> None:
-        """Tell what happens until the session rests; ctrl+c stops it, a second one leaves."""
+        """Tell what happens until the session rests."""
         self._stops = 0
         rest = self._plain.loop.start(self._plain.session.wait_idle())
         rest.add_done_callback(lambda _: self._plain.inbox.put(None))
-        while not (rest.done() and self._plain.inbox.empty()):
+        self._tell_until(rest.done)
+
+    def _tell_until(self, is_over: Callable[[], bool]) -> None:
+        """Tell what happens until something is over, and all before that; ctrl+c stops the session, a second one leaves."""
+        while not (is_over() and self._plain.inbox.empty()):
             try:
-                envelope = self._plain.inbox.get(timeout=LOOK_S)
-                if envelope is not None:
-                    self._tell(envelope)
+                self._tell(self._plain.inbox.get(timeout=LOOK_S))
             except queue.Empty:
                 continue
             except KeyboardInterrupt:
@@ -468,17 +458,20 @@ class Console:
         self._terminal.say("\nstopping; press ctrl+c again to quit")
         self._plain.act(lambda session: session.interrupt())
 
-    def _tell_waiting(self, *, is_closed: bool = False) -> None:
-        while not self._plain.inbox.empty():
-            envelope = self._plain.inbox.get()
-            if envelope is not None and (not is_closed or isinstance(envelope.event, Notice)):
-                self._tell(envelope)
-
-    def _tell(self, envelope: Envelope) -> None:
+    def _tell(self, envelope: Envelope | None) -> None:
+        if envelope is None:
+            return
         self._plain.say(*self._plain.teller.tell(envelope))
         request = envelope.event
+        self._has_sandbox |= isinstance(request, SandboxSelected)
         if isinstance(request, ApprovalRequested) and not self._stops and self._plain.is_open(request):
             self._ask(request)
+
+    def _tell_last_notices(self) -> None:
+        while not self._plain.inbox.empty():
+            envelope = self._plain.inbox.get()
+            if envelope is not None and isinstance(envelope.event, Notice):
+                self._tell(envelope)
 
     # -- approvals ------------------------------------------------------------------------------------------------------
 

@@ -253,6 +253,7 @@ class PlainSession:
         self.inbox: queue.SimpleQueue[events.Envelope | None] = queue.SimpleQueue()
         self.teller = EventPrinter()
         self._session: Session | None = None
+        self._asked = ""  # the approval whose answer is being read
         self._unsubscribe: Callable[[], None] = lambda: None
 
     @property
@@ -293,7 +294,7 @@ class PlainSession:
         self.loop.do(self._unsubscribe)
         self.teller = EventPrinter()
         self._session = session
-        self._unsubscribe = self.loop.do(lambda: session.subscribe(self.inbox.put))
+        self._unsubscribe = self.loop.do(lambda: session.subscribe(self._hear))
         for envelope in events.pending_approvals(self.loop.do(session.history)):
             self.inbox.put(envelope)  # a host asked while nobody was there
 
@@ -307,20 +308,20 @@ class PlainSession:
         Raises:
             AnsweredElsewhere: another window gave one.
         """
-
-        def look(envelope: events.Envelope) -> None:
-            event = envelope.event
-            if isinstance(event, events.ApprovalResolved) and event.approval_id == request.approval_id:
-                self.terminal.say(f"\nanswered by {sanitize_line(event.by)}; press enter to go on")
-
-        leave = self.act(lambda session: session.subscribe(look))
+        self._asked = request.approval_id
         try:
             typed = self.terminal.read(prompt)
         finally:
-            self.loop.do(leave)
+            self._asked = ""
         if not self.is_open(request):
             raise AnsweredElsewhere
         return typed
+
+    def _hear(self, envelope: events.Envelope) -> None:
+        event = envelope.event
+        if isinstance(event, events.ApprovalResolved) and event.approval_id == self._asked:
+            self.terminal.say(f"\nanswered by {sanitize_line(event.by)}; press enter to go on")
+        self.inbox.put(envelope)
 
     def act(self, action: Callable[[Session], T]) -> T:
         """Call something on the session, where its loop is."""
