@@ -212,13 +212,13 @@ class RemoteSession:
             await asyncio.wrap_future(self._link.send(rpc.RemoteCall(self._on, "", "close", {})))
 
 
+@dataclass(frozen=True, slots=True)
 class _Function:
-    """A function that the host calls; where it returns something, that is sent back."""
+    """A function that the host calls, what it takes, and the call that gives it to the host again."""
 
-    def __init__(self, function: Callable[..., Any], hint: Any, where: tuple[str, str, str, str]) -> None:
-        self.function = function
-        self.takes, _ = rpc.function_types(hint)
-        self.where = where  # what it was given to: on, path, method and parameter, to give it again
+    function: Callable[..., Any]
+    takes: Sequence[Any]
+    again: rpc.RemoteCall
 
 
 # What is sent once the connection is there again: done twice it does no harm, or the log tells that it was done.
@@ -416,15 +416,16 @@ class HostLink:
         found: dict[str, Any] = {}
         numbers: list[int] = []
         for name, value in given.items():
-            if value is not None and rpc.is_function(member.parameters[name]):
-                number = next(self._numbers)
-                self._functions[number] = _Function(value, member.parameters[name], (on, path, member.name, name))
+            hint = member.parameters[name]
+            if not rpc.is_function(hint):
+                found[name] = rpc.encode(value)
+            elif value is not None:
+                found[name] = number = next(self._numbers)
+                takes, again = rpc.function_types(hint)[0], rpc.RemoteCall(on, path, member.name, {name: number})
+                self._functions[number] = _Function(value, takes, again)
                 with contextlib.suppress(RuntimeError):
                     self.loop.use()
                 numbers.append(number)
-                found[name] = number
-            elif value is not None or not rpc.is_function(member.parameters[name]):
-                found[name] = rpc.encode(value)
         return rpc.RemoteCall(on, path, member.name, found), numbers
 
     def _result(self, member: Member, result: Any) -> Any:
@@ -444,10 +445,9 @@ class HostLink:
             call = rpc.RemoteCall(on, path, member.name, {})
             future = self.send(call)
             try:
-                value = rpc.decode(member.result, self.wait(future))
+                _ = self._mirrored.setdefault(key, rpc.decode(member.result, self.wait(future)))
             except HostError:
                 return self._without_host(call, member, future)
-            _ = self._mirrored.setdefault(key, value)
         return self._mirrored[key]
 
     # -- the thread that reads -------------------------------------------------------------------------------------------
@@ -507,10 +507,9 @@ class HostLink:
                 self._later.append(each)
             except LmtuiError as error:
                 problem = problem or error.full_text()
-        for number, function in list(self._functions.items()):
-            on, path, name, parameter = function.where
+        for function in list(self._functions.values()):
             with contextlib.suppress(LmtuiError):
-                _ = self.wait(self.send(rpc.RemoteCall(on, path, name, {parameter: number})))
+                _ = self.wait(self.send(function.again))
         for on, path, name in list(self._mirrored):
             with contextlib.suppress(LmtuiError):
                 self._set(on, path, name, self.wait(self.send(rpc.RemoteCall(on, path, name, {}))))

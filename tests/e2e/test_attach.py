@@ -157,7 +157,7 @@ async def test_a_session_goes_on_when_its_client_is_killed(start: Start, number:
     await asyncio.sleep(random.Random(number).uniform(0, 1.2))
     client._link.is_closed.set()  # as a killed process: it neither says goodbye nor comes again
     channel: Any = client._link._channel
-    channel._connection.socket.shutdown(sockets.SHUT_RDWR)
+    channel.socket.shutdown(sockets.SHUT_RDWR)
     hosted.clients.remove(client)
     again = await (await hosted.client(mode="auto")).open_session(session.id)
     _ = await wait_for(again, ended)
