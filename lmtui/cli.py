@@ -207,7 +207,7 @@ def _app(
     from lmtui.tui.app import LmtuiApp
     from lmtui.tui.options import KEYS_FILE, StartOptions
 
-    workspace, loaded, open_host, opened = _host_opener(arguments, session_id)
+    workspace, loaded, open_host = _host_opener(arguments, session_id)
     config = loaded.config
     keys_file = config_dir() / KEYS_FILE
     keys: Mapping[str, tuple[str, ...]] = {}
@@ -238,18 +238,13 @@ def _app(
         given = {"--host-url": getattr(arguments, "host_url", ""), "--token-file": getattr(arguments, "token_file", "")}
         words = [f"{name}={value}" for name, value in given.items() if value]
         command_line.open_app(app.next_folder, app.next_session, words)
-    if is_demo and opened:
-        say(f"The demo's files are in {opened[0].workspace}.")
     return app.return_code or 0
 
 
-def _host_opener(
-    arguments: argparse.Namespace, session_id: str
-) -> tuple[Path, Loaded, Callable[[], SessionHost], list[SessionHost]]:
-    """Return workspace, settings, what opens the host of a user who is there, and the list that it then is in."""
+def _host_opener(arguments: argparse.Namespace, session_id: str) -> tuple[Path, Loaded, Callable[[], SessionHost]]:
+    """Return workspace, settings, and what opens the host of a user who is there."""
     workspace, read = _reader(arguments)
     loaded = read()
-    opened: list[SessionHost] = []
 
     def open_host() -> SessionHost:
         from lmtui.app.host import Runtime
@@ -269,10 +264,9 @@ def _host_opener(
             runtime.servers.run_file(file)
         if session_id:
             runtime.take_server_of(session_id)
-        opened.append(runtime)
         return runtime
 
-    return workspace, loaded, open_host, opened
+    return workspace, loaded, open_host
 
 
 def _host(arguments: argparse.Namespace) -> int:
@@ -306,13 +300,13 @@ def _target(arguments: argparse.Namespace, session_id: str = "", url: str = "", 
     )
 
 
-def _agents() -> ReadAgents:
-    """Return what reads the sessions of the host of this machine."""
+def _agents(target: Callable[[], Target] | None = None) -> ReadAgents:
+    """Return what reads the sessions of a host, without a target that of this machine."""
 
     async def read() -> Sequence[AgentRow]:
         from lmtui.host.commands import agents
 
-        return await asyncio.to_thread(agents)
+        return await asyncio.to_thread(lambda: agents(target().url, target().token) if target else agents())
 
     return read
 
@@ -335,12 +329,7 @@ def _attach(arguments: argparse.Namespace) -> int:
 
         return newest_session(target())
 
-    async def read_agents() -> Sequence[AgentRow]:
-        from lmtui.host.commands import agents
-
-        return await asyncio.to_thread(lambda: agents(target().url, target().token))
-
-    return _app(arguments, arguments.id, attach=Attachable(connect, find_session, read_agents))
+    return _app(arguments, arguments.id, attach=Attachable(connect, find_session, _agents(target)))
 
 
 def _model_file(arguments: argparse.Namespace) -> Path | None:
@@ -461,25 +450,14 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # JSON is UTF-8 (RFC 8259) everywhere
-    names = (
-        "approve", "allow_named", "output_schema", "output_last_message", "ephemeral", "attempts", "models", "goal",
-        "plans_first",
-    )  # fmt: skip
+    names = headless.HeadlessTask.__dataclass_fields__
     given = {name: found for name in names if (found := getattr(arguments, name, None))}
     if "output_schema" in given:
         from lmtui.json_schema import read_schema
 
         given["output_schema"] = read_schema(Path(given["output_schema"]))
-    wanted = headless.HeadlessTask(
-        text,
-        session_id,
-        arguments.output,
-        read_pictures(arguments.image or ()),
-        is_words=arguments.is_words,
-        piped=piped,
-        keeps="attempts" in given and arguments.keep,
-        **given,
-    )
+    given |= {"text": text, "session_id": session_id, "piped": piped, "images": read_pictures(arguments.image or ())}
+    wanted = headless.HeadlessTask(**given, keeps="attempts" in given and arguments.keep)
     return asyncio.run(headless.task(workspace, loaded, wanted, _model_file(arguments)))
 
 
@@ -494,19 +472,22 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    keep: Path | None = None
-    if given := arguments.keep or arguments.workspace:
-        from lmtui.app.demo import fresh_folder
+    from lmtui.app.demo import fresh_folder
 
-        keep = arguments.demo_folder = fresh_folder(Path(given))
-        arguments.workspace = str(keep)
+    given = arguments.keep or arguments.workspace
+    folder = arguments.demo_folder = fresh_folder(Path(given) if given else None)
+    if given:
+        arguments.workspace = str(folder)
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
-        return _app(arguments, task=_demo_task(arguments), is_demo=True)
+        code = _app(arguments, task=_demo_task(arguments), is_demo=True)
+        say(f"The demo's files are in {folder}.")
+        return code
     from lmtui.headless import run as headless
 
     _, loaded = _settings(arguments)
     options = {name: getattr(arguments, name) for name in ("output", "approve", "allow_named", "plans_first")}
-    return asyncio.run(headless.demo(loaded.config, keep, headless.HeadlessTask(_demo_task(arguments), **options)))
+    wanted = headless.HeadlessTask(_demo_task(arguments), **options)
+    return asyncio.run(headless.demo(loaded.config, folder, wanted, is_kept=bool(given)))
 
 
 def _demo_task(arguments: argparse.Namespace) -> str:

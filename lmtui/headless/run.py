@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TextIO
 
 from lmtui.app.archive import last_session, session_log
-from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event, open_runtime
 from lmtui.app.session_models import last_model
 from lmtui.command_line import say
@@ -530,16 +529,15 @@ def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
     return last, text
 
 
-async def demo(config: Config, keep: Path | None, wanted: HeadlessTask) -> int:
-    """Run the scripted demo without a screen and return the exit code."""
+async def demo(config: Config, folder: Path, wanted: HeadlessTask, *, is_kept: bool) -> int:
+    """Run the scripted demo in an empty folder, which the user chose if it `is_kept`, and return the exit code."""
     say("lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr)
-    folder = fresh_folder(keep)
     config = dataclasses.replace(config, mode="auto")
     async with open_runtime(folder, config, is_attended=False, writes_log=True) as runtime:
         lacks = await runtime.use_demo(folder, rate=0.0)
         say(f"folder:  {folder}" + (f"\nlacking: {lacks}" if lacks else ""), file=sys.stderr)
         code = await run_headless(runtime, wanted, sys.stdout, sys.stderr)
-    where = folder if keep else f"{folder} (a temporary folder; --keep DIR chooses one)"
+    where = folder if is_kept else f"{folder} (a temporary folder; --keep DIR chooses one)"
     if code == 0:
         say(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
