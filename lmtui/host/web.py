@@ -155,29 +155,9 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; "
     "connect-src 'self' ws://{host}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-_FOCUS_SCRIPT = """
-const wait = setInterval(() => {
-  const area = document.querySelector(".xterm-helper-textarea");
-  if (area && document.body.classList.contains("-first-byte")) { clearInterval(wait); area.blur(); area.focus(); }
-}, 50);
-"""
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>lmtui</title><link rel="icon" href="data:,"><style>
-@font-face {{ font-family: "Roboto Mono"; src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }}
-html, body {{ background: #14181d; color: #d6dae0; font-family: "Roboto Mono", monospace; margin: 0; height: 100%; }}
-.words {{ max-width: 34rem; margin: 20vh auto; padding: 0 1rem; line-height: 1.5; }}
-.closed {{ display: none; position: absolute; inset: 0; z-index: 10; background: #14181d; }}
-body.-closed .closed {{ display: block; }}
-a {{ color: #74b3f0; }}
-</style>{head}</head><body>{body}</body></html>
-"""
-_TERMINAL_HEAD = """<link rel="stylesheet" href="/static/css/xterm.css">
-<script src="/static/js/textual.js"></script><script src="/focus.js" defer></script>"""
-_TERMINAL = """<div class="closed"><p class="words">lmtui has ended here. What was done is saved; the session can be resumed.
-<a href="/">Open it again</a></p></div>
-<div id="terminal" class="textual-terminal" data-session-websocket-url="{socket}" data-font-size="{font_size}"></div>"""
-_LOGIN = """<form class="words" method="post" action="/key"><p><b>lmtui</b></p><p>{words}</p>
-<p><input name="key" type="password" autofocus autocomplete="off"> <button>Open</button></p></form>"""
+_FOLDER = Path(__file__).with_name("pages")
+_TERMINAL, _LOGIN = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("terminal.html", "login.html"))
+_OPEN_PATHS = ("/", "/key", "/pages/page.css")  # without a key
 
 
 class WebPages:
@@ -201,8 +181,8 @@ class WebPages:
             routes=[
                 Route("/", self._index),
                 Route("/key", self._try_key, methods=["POST"]),
-                Route("/focus.js", _focus_script),
                 WebSocketRoute("/ws", self._tab),
+                Mount("/pages", StaticFiles(directory=_FOLDER)),
                 Mount("/static", StaticFiles(directory=Path(textual_serve.__file__).parent / "static")),
             ],
             middleware=[Middleware(guarded, self._refusal, _policy)],
@@ -219,7 +199,7 @@ class WebPages:
             problem = "this server is not known by that name"
         elif (origin or scope["type"] == "websocket") and origin.lower() != f"http://{host.lower()}":
             problem = "this request comes from another site"
-        elif not self._is_open_to(request) and scope["path"] not in ("/", "/key"):
+        elif not self._is_open_to(request) and scope["path"] not in _OPEN_PATHS:
             problem = "open / first"
         else:
             return None
@@ -235,8 +215,7 @@ class WebPages:
             return self._ask_for_key()
         size = _number(request, "fontsize", 16)
         address = escape(f"ws://{request.headers['host']}/ws")
-        body = _TERMINAL.format(socket=address, font_size=size if size in FONT_SIZES else 16)
-        return HTMLResponse(_PAGE.format(head=_TERMINAL_HEAD, body=body))
+        return HTMLResponse(_TERMINAL.format(socket=address, font_size=size if size in FONT_SIZES else 16))
 
     async def _try_key(self, request: Request) -> Response:
         form = parse_qs((await read_body(request, MOST_FORM_BYTES)).decode("utf-8", "replace"))
@@ -256,7 +235,7 @@ class WebPages:
     def _ask_for_key(self, words: str = "") -> Response:
         words = "Too many wrong keys. Wait a minute. " if self._login.is_locked else words
         words += "Enter the PIN." if self._login.pin else "Paste the newest link that lmtui serve printed; each works once."
-        return HTMLResponse(_PAGE.format(head="", body=_LOGIN.format(words=words)), 403)
+        return HTMLResponse(_LOGIN.format(words=words), 403)
 
     async def _tab(self, websocket: WebSocket) -> None:
         await websocket.accept()
@@ -270,10 +249,6 @@ class WebPages:
 def _policy(scope: Scope) -> dict[str, str]:
     host = HTTPConnection(scope).headers.get("host", "")
     return {"content-security-policy": _POLICY.format(host=host)}
-
-
-async def _focus_script(_: Request) -> Response:
-    return Response(_FOCUS_SCRIPT, media_type="text/javascript")
 
 
 def _number(request: HTTPConnection, name: str, default: int) -> int:
