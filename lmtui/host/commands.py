@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from lmtui.command_line import say
 from lmtui.core.errors import HostError, LmtuiError, UsageError
+from lmtui.core.hosts import is_loopback
 from lmtui.core.messages import Image
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import AgentRow, SessionSummary
@@ -22,7 +23,6 @@ from lmtui.host.remote import RemoteHost
 from lmtui.host.token_file import read_token
 
 _STOP_LIMIT_S = 30.0
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")  # another machine is not sent this one's token
 
 
 def host(arguments: argparse.Namespace) -> int:
@@ -149,13 +149,13 @@ def token_for(url: str, file: str, environ: Mapping[str, str], *, is_plain: bool
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{sanitize_line(url)[:80]} is not the address of a host", "Write it like http://127.0.0.1:8765.")
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not is_plain:
+    if parts.scheme == "http" and not is_loopback(parts.hostname) and not is_plain:
         hint = "Use an ssh tunnel (docs/host.md), an https address, or --plain-http."
         raise UsageError(f"{sanitize_line(url)[:80]} would get the token without encryption", hint)
     if file:
         return read_token(Path(file).expanduser())
     if given := environ.get("LMTUI_HOST_TOKEN", "").strip():
         return given
-    if parts.hostname in _LOOPBACK and token_file().exists():
+    if is_loopback(parts.hostname) and token_file().exists():  # another machine is not sent this one's token
         return read_token(token_file())
     raise UsageError(f"the host at {sanitize_line(url)} needs its token", "Use --token-file FILE, or set LMTUI_HOST_TOKEN.")
