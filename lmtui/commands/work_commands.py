@@ -33,6 +33,7 @@ from lmtui.core.event_text import (
 from lmtui.core.events import PlanChanged
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.servers import server_lines
 from lmtui.core.workspace import Changes
 
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
@@ -120,12 +121,8 @@ async def choose_model(context: CommandContext, name: str) -> Result:
     """Use another model in this session, or list the models of all servers."""
 
     async def lines() -> Iterable[str]:
-        found: list[str] = []
-        for server in await context.host.servers.find():
-            note = f" {sanitize_line(server.note)}" if server.note else ""
-            found.append(f"{sanitize_line(server.kind)} at {sanitize_line(server.url)}:{note}")
-            found += [f"{INDENT}{sanitize_line(model.name)}" for model in server.chat_models]
-        return [*found, "/model NAME switches to another model of the current server"]
+        found = await context.host.servers.find()
+        return [*server_lines(found), "/model NAME switches to another model of the current server"]
 
     if not name or context.active is None:
         return OpenView("model.choose", text=lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -392,3 +392,28 @@ def model_details(model: ServedModel) -> list[str]:
     if model.slots:
         facts.append("1 request at a time" if model.slots == 1 else f"{model.slots} requests at a time")
     return [fact for fact in facts if fact]
+
+
+_LEAST_NAME = 20
+
+
+def server_lines(servers: Sequence[ServerFound]) -> Iterator[str]:
+    """Yield a table of models, each server's own line above them."""
+    rows = [_cells(model) for server in servers for model in server.models]
+    widths = [max((len(row[at]) for row in rows), default=0) for at in range(5)]
+    for server in servers:
+        is_told = server.pool is not None and bool(server.pool.problem)
+        note = f"  ({sanitize_line(server.note)})" if server.note and not is_told else ""
+        if server.saves_prompts is not None:
+            note += f"  saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
+        if server.pool is not None:
+            note += f"  {sanitize_line(pool_text(server.pool))}"
+        yield f"{sanitize_line(server.kind)}  {sanitize_line(server.url)}{note}"
+        for model in server.models:
+            cells = [cell.ljust(width) for cell, width in zip(_cells(model), widths, strict=True)]
+            yield f"  {'  '.join(cell for cell in cells if cell)}  {', '.join(abilities(model))}".rstrip()
+
+
+def _cells(model: ServedModel) -> tuple[str, ...]:
+    name = sanitize_line(model.name).ljust(_LEAST_NAME)
+    return name, state_text(model), window_words(model), sanitize_line(model.quantisation), size_text(model.size_bytes)

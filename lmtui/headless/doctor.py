@@ -50,20 +50,22 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     return 2 if FAILURE in states else 1 if WARNING in states else 0
 
 
+def _row(name: str, text: str, hint: str, *, is_well: bool, otherwise: str = WARNING) -> CheckRow:
+    """Return a row that has a hint only where something is not well."""
+    return CheckRow(name, OK if is_well else otherwise, text, "" if is_well else hint)
+
+
 def _program_rows() -> Iterable[CheckRow]:
-    version = platform.python_version()
     is_fit = (3, 11) <= sys.version_info[:2] < (3, 14)
-    yield CheckRow("python", OK if is_fit else FAILURE, version, "" if is_fit else "lmtui runs on Python 3.11 to 3.13.")
-    is_shown = os.environ.get("TERM", "dumb") != "dumb"
-    hint = "" if is_shown else 'Use `lmtui run "TASK"`, or a terminal with TERM set.'
-    yield CheckRow("terminal", OK if is_shown else WARNING, os.environ.get("TERM", "none"), hint)
+    yield _row("python", platform.python_version(), "lmtui runs on Python 3.11 to 3.13.", is_well=is_fit, otherwise=FAILURE)
+    is_shown, hint = os.environ.get("TERM", "dumb") != "dumb", 'Use `lmtui run "TASK"`, or a terminal with TERM set.'
+    yield _row("terminal", os.environ.get("TERM", "none"), hint, is_well=is_shown)
     themes = len(list(themes_dir().glob("*.toml")))
-    yield CheckRow("themes", OK if themes else FAILURE, f"{themes} themes", "" if themes else "The installation is incomplete.")
+    yield _row("themes", f"{themes} themes", "The installation is incomplete.", is_well=themes > 0, otherwise=FAILURE)
     yield CheckRow("tokens", OK, f"counted by {counter_name()}")
     for name, folder in (("settings", config_dir()), ("state", state_dir())):
         is_writable = os.access(_nearest(folder), os.W_OK)
-        hint = "" if is_writable else "Set LMTUI_HOME to a folder that can be written."
-        yield CheckRow(name, OK if is_writable else WARNING, str(folder), hint)
+        yield _row(name, str(folder), "Set LMTUI_HOME to a folder that can be written.", is_well=is_writable)
 
 
 def _nearest(folder: Path) -> Path:
@@ -82,10 +84,9 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
     if unasked := unasked_roles(parse_roles(loaded.config.roles)):
         yield CheckRow("roles", NONE, unasked.removeprefix("roles: "))
     for folder, free in free_space(workspace).items():
-        is_enough = free >= _LEAST_FREE
-        hint = "" if is_enough else "Free some: checkpoints, overlays and downloaded packages need it."
+        hint = "Free some: checkpoints, overlays and downloaded packages need it."
         text = f"{size_text(free) or 'nothing'} free at {sanitize_line(str(folder))}"
-        yield CheckRow("disk", OK if is_enough else WARNING, text, hint)
+        yield _row("disk", text, hint, is_well=free >= _LEAST_FREE)
     if loaded.ignored:
         hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
         yield CheckRow("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)
@@ -154,9 +155,9 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
 
 
 def _server_row(server: ServerFound) -> CheckRow:
-    is_well = bool(server.models) and server.note not in KEY_NOTES
-    hint = "" if is_well else KEY_HINT if server.note in KEY_NOTES else _OTHER_SERVER
-    return CheckRow("models", OK if is_well else WARNING, f"{server.kind} at {server.url}: {server_offer(server)}", hint)
+    hint = KEY_HINT if server.note in KEY_NOTES else _OTHER_SERVER
+    text = f"{server.kind} at {server.url}: {server_offer(server)}"
+    return _row("models", text, hint, is_well=bool(server.models) and server.note not in KEY_NOTES)
 
 
 def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:
@@ -166,9 +167,8 @@ def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:
         return
     total = memory_bytes()
     text = f"{sanitize_line(model.name)} is {size_text(model.size_bytes)}, this machine has {size_text(total)} of memory"
-    is_small = model.size_bytes <= _MOST_MEMORY * total
-    hint = "" if is_small else "Use a smaller model or quantisation, unless a graphics card has memory for it."
-    yield CheckRow("memory", OK if is_small else WARNING, text, hint)
+    hint = "Use a smaller model or quantisation, unless a graphics card has memory for it."
+    yield _row("memory", text, hint, is_well=model.size_bytes <= _MOST_MEMORY * total)
 
 
 def server_offer(server: ServerFound) -> str:

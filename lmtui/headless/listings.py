@@ -26,16 +26,7 @@ from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import escape_invisible, sanitize_line
-from lmtui.core.servers import (
-    ServedModel,
-    ServerFound,
-    abilities,
-    exam_text,
-    pool_text,
-    size_text,
-    state_text,
-    window_words,
-)
+from lmtui.core.servers import ServerFound, exam_text, server_lines
 from lmtui.core.sessions import chosen_words
 from lmtui.core.times import moment_text, zone_of
 from lmtui.core.workspace import EFFECT_TOOL
@@ -47,33 +38,13 @@ NOTHING = (
     "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
     "Start one, or name another with --url; `lmtui demo` needs none.",
 )
-_LEAST_NAME = 20
 
 
 def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[str]:
     """Yield the lines of a table, a server's own line above its models; nothing answers at `silent`."""
     if silent:
         yield f"nothing answers at {sanitize_line(silent)}; check the address and the port"
-    rows = [_cells(model) for server in servers for model in server.models]
-    widths = [max((len(row[at]) for row in rows), default=0) for at in range(5)]
-    for server in servers:
-        is_told = server.pool is not None and bool(server.pool.problem)
-        note = f"  ({sanitize_line(server.note)})" if server.note and not is_told else ""
-        if server.saves_prompts is not None:
-            note += f"  saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
-        if server.pool is not None:
-            note += f"  {sanitize_line(pool_text(server.pool))}"
-        yield f"{sanitize_line(server.kind)}  {sanitize_line(server.url)}{note}"
-        for model in server.models:
-            cells = [cell.ljust(width) for cell, width in zip(_cells(model), widths, strict=True)]
-            yield f"  {'  '.join(cell for cell in cells if cell)}  {', '.join(abilities(model))}".rstrip()
-    if not servers:
-        yield from NOTHING
-
-
-def _cells(model: ServedModel) -> tuple[str, ...]:
-    name = sanitize_line(model.name).ljust(_LEAST_NAME)
-    return name, state_text(model), window_words(model), sanitize_line(model.quantisation), size_text(model.size_bytes)
+    yield from server_lines(servers) if servers else NOTHING
 
 
 async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
@@ -130,36 +101,34 @@ def audit_rows(history: Sequence[events.Envelope]) -> Iterator[AuditRow]:
     """Yield a row for each call, in the order in which they began, and for what the user changed between them."""
     rows: list[AuditRow] = []
     calls: dict[str, AuditRow] = {}
-    asked: dict[str, AuditRow] = {}
-    requests: dict[str, events.ApprovalRequested] = {}
+    asked: dict[str, tuple[AuditRow, events.ApprovalRequested]] = {}
     for envelope in history:
         match envelope.event:
             case events.ToolCallStarted() as event:
-                row = AuditRow(envelope.time, event.agent, event.tool, event.title)
-                calls[event.call_id] = row
+                row = calls[event.call_id] = AuditRow(envelope.time, event.agent, event.tool, event.title)
                 rows.append(row)
             case events.ApprovalRequested(tool=tool) as event if tool in COMMAND_QUESTIONS:
-                asked[event.approval_id] = row = AuditRow(envelope.time, event.agent, tool, event.text)
+                row = AuditRow(envelope.time, event.agent, tool, event.text)
+                asked[event.approval_id] = row, event
                 rows.append(row)
-            case events.HostReached() as event:
-                rows.append(_reached(envelope.time, event))
             case events.ApprovalRequested() as event if event.call_id in calls:
-                asked[event.approval_id], requests[event.approval_id] = calls[event.call_id], event
-                if event.tool != EFFECT_TOOL:
-                    calls[event.call_id].what = event.text
+                row = calls[event.call_id]
+                asked[event.approval_id] = row, event
+                row.what = event.text if event.tool != EFFECT_TOOL else row.what
             case events.ApprovalResolved() as event if event.approval_id in asked:
-                row = asked[event.approval_id]
+                row, request = asked[event.approval_id]
                 row.ruling = Ruling(str(event.outcome), event.rule, event.by, event.scope, event.elapsed_ms)
-                row.edited = event.edited
-                found = requests.get(event.approval_id)
-                row.hunks = chosen_words(found, event) if found is not None else ""
+                row.edited, row.hunks = event.edited, chosen_words(request, event)
                 row.ok = event.outcome is not events.Outcome.NO if row.tool in COMMAND_QUESTIONS else row.ok
             case events.FilesChanged() as event if event.call_id in calls:
                 calls[event.call_id].files = event.files
             case events.ToolCallFinished() as event if event.call_id in calls:
-                _finish(calls[event.call_id], event)
+                row = calls[event.call_id]
+                row.ok, row.outcome, row.elapsed_ms = event.ok, event.summary, event.elapsed_ms
+                row.ruling = row.ruling if row.ruling.by else Ruling(event.decision, event.rule)
+                row.ruling.why = event.why
             case other:
-                rows += _by_the_user(envelope.time, other)
+                rows += _no_call(envelope.time, other)
     yield from rows
 
 
@@ -173,30 +142,22 @@ def as_audit_text(history: Sequence[events.Envelope]) -> str:
             f"{row.time:%Y-%m-%d %H:%M:%S}  {sanitize_line(row.agent)}  {sign} {sanitize_line(row.tool)}  "
             f"{sanitize_line(row.what)[:200]}  {took}  {sanitize_line(row.outcome)}"
         )
-        decided = ", ".join(
-            part for part in (_decided(row), sanitize_line(row.ruling.rule), sanitize_line(row.ruling.why)) if part
-        )
-        lines += [f"    decided: {decided}"] if decided else []
-        lines += [f"    run instead: {sanitize_line(row.edited)}"] if row.edited else []
-        lines += [f"    changed: {', '.join(map(sanitize_line, row.files[:20]))}"] if row.files else []
+        about = {
+            "decided": ", ".join(filter(None, (_decided(row), sanitize_line(row.ruling.rule), sanitize_line(row.ruling.why)))),
+            "run instead": sanitize_line(row.edited),
+            "changed": ", ".join(map(sanitize_line, row.files[:20])),
+        }
+        lines += [f"    {name}: {text}" for name, text in about.items() if text]
     return "\n".join(lines) or "nothing was run in this session"
 
 
-def _finish(row: AuditRow, event: events.ToolCallFinished) -> None:
-    row.ok, row.outcome, row.elapsed_ms = event.ok, event.summary, event.elapsed_ms
-    if not row.ruling.by:
-        row.ruling = Ruling(event.decision, event.rule)
-    row.ruling.why = event.why
-
-
-def _reached(time: datetime, event: events.HostReached) -> AuditRow:
-    moved = f"sent {event.sent_bytes} bytes, received {event.received_bytes}"
-    return AuditRow(time, event.agent, "connection", event.host, ok=not event.why_not, outcome=event.why_not or moved)
-
-
-def _by_the_user(time: datetime, event: object) -> list[AuditRow]:
+def _no_call(time: datetime, event: object) -> list[AuditRow]:
+    """Return the row of a connection, or of what the user did."""
     own = Ruling(by="user")
     match event:
+        case events.HostReached(agent=agent, host=host, why_not=why_not, sent_bytes=sent, received_bytes=received):
+            outcome = why_not or f"sent {sent} bytes, received {received}"
+            return [AuditRow(time, agent, "connection", host, ok=not why_not, outcome=outcome)]
         case events.FilesRestored(agent=agent, action=action, files=files):
             return [AuditRow(time, agent, action, ", ".join(files), own, ok=True, outcome="put back", files=files)]
         case events.ModeChanged(agent=agent, mode=mode):
