@@ -11,7 +11,6 @@ import base64
 import hashlib
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from lmtui.sandbox.mount_layout import mask_sources
 from lmtui.sandbox.package_indexes import CERTIFICATES, cargo_settings, read_beginning
 from lmtui.sandbox.repository import NO_REPOSITORY, Repository
 from lmtui.sandbox.supervisor_client import InstanceKind
-from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, masked_in, programs
+from lmtui.sandbox.toolchains import TABLE, AddedFolder, check_toolchains, masked_in, programs
 
 ENVIRONMENTS = (".venv", "venv")
 _MOST_LINKS = 8
@@ -57,8 +56,7 @@ class ToolRow:
 
 
 _MADE_BY_UV = re.compile(r"^uv\s*=", re.MULTILINE)
-_TABLE = tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding="utf-8"))
-_ROWS = tuple(ToolRow(**row) for row in _TABLE["tools"])
+_ROWS = tuple(ToolRow(**row) for row in TABLE["tools"])
 _UV = next(row for row in _ROWS if "uv" in row.programs)
 _OTHER = (*(f"{name}/pyvenv.cfg" for name in ENVIRONMENTS), *(name for row in _ROWS for name in row.pins))
 # Files of a workspace that tell which tools it uses.
@@ -150,8 +148,8 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(rf"{re.escape(each)}(?=/|\Z)".replace(r"\*", "[^/]*") for each in patterns))
 
 
-_PLACES = (*_TABLE["versions"], *_TABLE["places"])
-_PLACE, _SYSTEM_PLACE = _any_of(_PLACES), _any_of(_TABLE["system_places"])
+_PLACES = (*TABLE["versions"], *TABLE["places"])
+_PLACE, _SYSTEM_PLACE = _any_of(_PLACES), _any_of(TABLE["system_places"])
 
 
 class _Finder:
@@ -254,9 +252,7 @@ class _Finder:
         if not wanted and found is not None and not str(found.parent).endswith(_SHIMS):
             return found
         name = Path(name).name
-        folders = [
-            folder for each in _TABLE["versions"] for folder in self.home.glob(each) if (folder / "bin" / name).is_file()
-        ]
+        folders = [folder for each in TABLE["versions"] for folder in self.home.glob(each) if (folder / "bin" / name).is_file()]
         folders = [folder for folder in folders if not wanted or _is_pinned(folder, wanted)]
         return max(folders, key=_version) / "bin" / name if folders else found
 

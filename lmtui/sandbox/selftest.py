@@ -25,13 +25,8 @@ from lmtui.sandbox.supervisor_client import Client
 
 _LIMIT_S = 20
 _MEMORY_MB = 256
-# One word a try: a new file, a new folder, and a change of the folder itself.
-_READ_ONLY_SCRIPT = """
-if (: > PROBE) 2>/dev/null; then echo file; fi
-if mkdir PROBE-folder 2>/dev/null; then echo folder; rmdir PROBE-folder; fi
-for name in *; do if [ -f "$name" ]; then if (: >> "$name") 2>/dev/null; then echo "old file"; fi; break; fi; done
-if (: > "${TMPDIR:-/tmp}/PROBE") 2>/dev/null; then echo scratch; fi
-"""
+_SCRIPT = Path(__file__).with_name("selftest.sh").read_text("utf-8")
+_READ_ONLY_SCRIPT = Path(__file__).with_name("selftest_read_only.sh").read_text("utf-8")
 
 
 async def verify_read_only(client: Client, guard: Client) -> None:
@@ -47,32 +42,6 @@ async def verify_read_only(client: Client, guard: Client) -> None:
     if changed != ["scratch"] or is_left:
         what = ", ".join(each for each in changed if each != "scratch") or "its scratch space is missing"
         raise SandboxUnavailable(f"the read-only instance failed its test: {what}")
-
-
-# Prints `name=value` lines.  A check that cannot be made prints nothing and fails.
-_SCRIPT = r"""
-python3 -S -c 'print(f"python={6 * 7}")' &
-while read -r name value; do case $name in Cap*|NoNewPrivs:|Seccomp:) echo "$name=$value";; esac; done < /proc/self/status
-interfaces=
-while read -r name value; do case $name in *:*) interfaces=$interfaces${name%%:*};; esac; done < /proc/net/dev
-echo "interfaces=$interfaces"
-if (: > /lmtui-probe) 2>/dev/null; then echo root=writable; else echo root=read-only; fi
-for name in .git .lmagent; do
-  if [ -d $name ]; then
-    if (: > $name/lmtui-probe) 2>/dev/null; then echo $name=writable; rm -f $name/lmtui-probe; else echo $name=read-only; fi
-  elif [ -e $name ]; then if (: >> $name) 2>/dev/null; then echo $name=writable; else echo $name=read-only; fi
-  else echo $name=missing; fi
-done
-if (: < MARKER) 2>/dev/null; then echo marker=visible; else echo marker=hidden; fi
-echo content > probe && echo workspace=writable
-echo "shell=$BASH_VERSION"
-SOCKETS
-wait
-"""
-# What shows that there is no way out where there is no network namespace, and that the supervisor is out of reach.
-_SOCKETS = """echo "socket=$(python3 -c 'import socket; socket.socket(); print("open")' 2>&1 | tail -n 1)"
-if (: < /proc/$PPID/environ) 2>/dev/null; then echo supervisor=visible; else echo supervisor=hidden; fi
-"""
 
 
 # What each line has to say, as an expression, and what is wrong if it does not.
@@ -109,7 +78,8 @@ async def verify(backend: Backend, client: Client) -> None:
     """
     with tempfile.NamedTemporaryFile(prefix="lmtui-marker-") as marker:
         os.fchmod(marker.fileno(), 0o644)  # nothing but the sandbox hides it
-        script = _SCRIPT.replace("SOCKETS", "" if backend.has_mounts else _SOCKETS).replace("MARKER", shlex.quote(marker.name))
+        script = _SCRIPT.replace("IS_SHARED", "false" if backend.has_mounts else "true")
+        script = script.replace("MARKER", shlex.quote(marker.name))
         lines = await _said(client, script, f"{backend.name} failed its self-test")
     found = {name.rstrip(":"): value.strip() for name, _, value in (line.partition("=") for line in lines)}
     problem = _problem(found, backend)

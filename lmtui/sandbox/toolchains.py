@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,18 +14,10 @@ from lmtui.core.errors import UsageError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import PROTECTED_NAMES, config_dir, state_dir
 
-_SECRET_NAMES = frozenset((
-    ".ssh", ".aws", ".gnupg", ".netrc", ".docker", ".kube", ".azure", ".config", ".password-store", ".mozilla", ".thunderbird",
-    ".git-credentials", ".pypirc", ".vault-token", ".terraform.d", ".oci", ".bash_history", ".zsh_history",
-))  # fmt: skip
-# Files inside tool folders that hold tokens.
-_SECRET_FILES = (
-    "credentials", "credentials.toml", ".npmrc", ".credentials", "config/gh/hosts.yml", "gh/hosts.yml", "hosts.yml", "token",
-    "auth.json", ".condarc",
-)  # fmt: skip
-_SYSTEM = tuple(map(Path, ("/etc", "/root", "/proc", "/sys", "/dev", "/run", "/var", "/boot", "/tmp")))  # noqa: S108  (refused)
-_NEVER_ADDED = tuple(map(Path, ("/bin", "/sbin", "/lib", "/lib64", "/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/boot")))
-_SHARED = tuple(map(Path, ("/opt", "/opt/lmtui", "/workspace", "/checkpoints", "/nix")))
+TABLE = tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding="utf-8"))
+_REFUSED = TABLE["refused"]
+_SECRET_NAMES, _SECRET_FILES = frozenset(_REFUSED["names"]), _REFUSED["files"]
+_SYSTEM, _NEVER_ADDED, _SHARED = ([Path(each) for each in _REFUSED[name]] for name in ("system", "never_added", "shared"))
 _WRITABLE = ":rw"
 _ADDED_HINT = "Name a project or data folder: --add-dir ../library (read-only) or --add-dir ../library:rw (writable)."
 _READ_ONLY_HINT = "Add it read-only: --add-dir DIR, without :rw."

@@ -40,49 +40,8 @@ _GIT_S = 120.0
 _MANY = 200
 _NOT_TEXT = re.compile(r"[\ud800-\udfff]")  # bytes of a name that are not UTF-8, as Python holds them
 _REFS_HEADER = "# pack-refs with: peeled fully-peeled sorted \n"
-_CONFIG = """\
-[core]
-	bare = true
-	repositoryformatversion = 0
-	compression = 1
-	autocrlf = false
-	symlinks = true
-	fileMode = true
-	quotePath = false
-	logAllRefUpdates = false
-	hooksPath = /dev/null
-	fsmonitor = false
-	untrackedCache = false
-	excludesFile = /dev/null
-	attributesFile = /dev/null
-	fsync = none
-[gc]
-	auto = 0
-[maintenance]
-	auto = false
-[index]
-	version = 4
-[feature]
-	manyFiles = false
-[safe]
-	directory = *
-"""
-_ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding !diff\n"
-_EXCLUDED = """\
-.lmagent/
-.git
-.lmtui-*.tmp
-node_modules/
-.venv/
-__pycache__/
-.mypy_cache/
-.ruff_cache/
-.pytest_cache/
-.tox/
-"""
-_FILES = {
-    "config": _CONFIG, "HEAD": "ref: refs/heads/none\n", "info/attributes": _ATTRIBUTES, "info/exclude": _EXCLUDED,
-}  # fmt: skip
+_TEMPLATE = Path(__file__).with_name("store")
+_FILES = {name: (_TEMPLATE / name).read_text("utf-8") for name in ("config", "HEAD", "info/attributes", "info/exclude")}
 
 
 class TreeEntry(NamedTuple):
