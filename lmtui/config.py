@@ -250,17 +250,16 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
         with open(path.resolve() if is_own else path, "rb", opener=open_own) as file:
             data = file.read(_MAX_TOML_BYTES + 1)
         if len(data) > _MAX_TOML_BYTES:
-            raise ConfigError(f"{path} cannot be read: it is too large", "Fix it or delete it.")
+            raise TooComplex("too large")
         text = data.decode()
         found = tomllib.loads(text) if is_own or len(text) <= _MAX_QUICK_CHARS else parsed(toml, text)
         if not isinstance(found, dict):
             raise ConfigError(f"{path} cannot be read: {found}", "Fix it or delete it.")
-    except TooComplex as error:
-        raise ConfigError(f"{path} cannot be read: it is {error}", "Fix it or delete it.") from error
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, TooComplex) as error:
+        why = f"it is {error}" if isinstance(error, TooComplex) else error
+        raise ConfigError(f"{path} cannot be read: {why}", "Fix it or delete it.") from error
     names, told = sorted(RETIRED.keys() & found.keys()), "in config.toml is no longer used"
     retired.update((f"{name} {told}; {RETIRED[name]}".removesuffix("; "), None) for name in names)
     servers = found.get("servers")

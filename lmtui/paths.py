@@ -78,10 +78,8 @@ def kept_dir(kind: str, workspace: Path) -> Path:
 
 
 def themes_dir() -> Path:
-    """Return the folder of the themes that ship: inside the wheel, or at the top of a checkout."""
-    package = Path(__file__).parent
-    installed = package / "themes"
-    return installed if installed.is_dir() else package.parent / "themes"
+    """Return the folder of the themes that ship."""
+    return _shipped("themes")
 
 
 def theme_files() -> dict[str, Path]:
@@ -90,10 +88,14 @@ def theme_files() -> dict[str, Path]:
 
 
 def docs_dir() -> Path:
-    """Return the folder of the pages that ship: inside the wheel, or at the top of a checkout."""
-    package = Path(__file__).parent
-    installed = package / "docs"
-    return installed if installed.is_dir() else package.parent / "docs"
+    """Return the folder of the pages that ship."""
+    return _shipped("docs")
+
+
+def _shipped(name: str) -> Path:
+    """Return a folder that ships: inside the wheel, or at the top of a checkout."""
+    installed = Path(__file__).parent / name
+    return installed if installed.is_dir() else Path(__file__).parents[1] / name
 
 
 def _user_dir(part: str, default: object) -> Path:

@@ -14,7 +14,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.line_diff import hunk_spans
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.remote_marks import kept_back, mirrored, open_to_network
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,12 +347,13 @@ _VERBS = {
 }  # fmt: skip
 
 
-def _line_of(part: EffectPart) -> str:
+def part_line(part: EffectPart) -> str:
+    """Return what an effect does to a file or folder, in words."""
     counts = f"  +{part.added_lines} -{part.removed_lines}" if part.added_lines or part.removed_lines else ""
     mode = f"  mode {part.mode:o}" if part.mode else ""
-    source = f"{sanitize_line(part.source)} to " if part.source else ""
+    source = f"{sanitize_path(part.source)} to " if part.source else ""
     cut = "  (the end of its diff is not shown)" if part.is_cut else ""
-    return f"{_VERBS[part.kind]} {source}{sanitize_line(part.path)}{counts}{mode}{cut}"
+    return f"{_VERBS[part.kind]} {source}{sanitize_path(part.path)}{counts}{mode}{cut}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +429,7 @@ class CommandEffect:
     def lines(self) -> list[str]:
         """Return what would be different in words, at most 20 parts, what is deleted first."""
         parts = self.parts
-        lines = [_line_of(part) for part in parts[:_MOST_LINES]]
+        lines = [part_line(part) for part in parts[:_MOST_LINES]]
         left = len(parts) - _MOST_LINES
         lines += [f"and {pluralize(left, 'more file')}"] if left > 0 else []
         return [*lines, *(f"cannot be kept: {sanitize_line(path).strip()}" for path in self.special[:_MOST_LINES])]

@@ -163,10 +163,14 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         reporter.since_seq = session.history()[-1].seq if session.history() else 0
         if task.session_id:
             _take_up_goal(session, task.goal, err)
-        with _stopping(session.interrupt):
-            await _turns(session, task, begin, reporter, err)
-            if task.output_schema is not None:
-                await _match(session, task.output_schema, reporter)
+        unsubscribe = session.subscribe(reporter.take)
+        try:
+            with _stopping(session.interrupt):
+                await _turns(session, task, begin, reporter, err)
+                if task.output_schema is not None:
+                    await _match(session, task.output_schema, reporter)
+        finally:
+            unsubscribe()
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
@@ -273,12 +277,8 @@ async def _match(session: Session, schema: AnswerForm, reporter: Reporter) -> No
         if not left:
             reporter.lacks = f"{why.partition(chr(10))[0]} ({_MOST_TRIES} tries). {_OTHER_ANSWER}"
             return
-        unsubscribe = session.subscribe(reporter.take)
-        try:
-            session.submit(why, typed="[the answer does not match]")
-            await session.wait_idle()
-        finally:
-            unsubscribe()
+        session.submit(why, typed="[the answer does not match]")
+        await session.wait_idle()
 
 
 def _refusal(rule: str, mode: Mode) -> str:
@@ -294,15 +294,11 @@ async def _turns(session: Session, task: HeadlessTask, begin: Begin, reporter: R
     else:
         for envelope in _said_at_opening(session.history()):
             reporter.take(envelope)
-    unsubscribe = session.subscribe(reporter.take)
-    try:
-        if task.text or session.plans.open is None:
-            begin.start(session)
-            await session.wait_idle()
-        if task.approve and approve_open(session, allows_named=task.allow_named, err=err):
-            await session.wait_idle()
-    finally:
-        unsubscribe()
+    if task.text or session.plans.open is None:
+        begin.start(session)
+        await session.wait_idle()
+    if task.approve and approve_open(session, allows_named=task.allow_named, err=err):
+        await session.wait_idle()
 
 
 def _said_at_opening(history: Sequence[events.Envelope]) -> Iterator[events.Envelope]:

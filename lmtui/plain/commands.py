@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
 from lmtui.commands.command import (
     Ask,
     AskYes,
@@ -22,14 +19,12 @@ from lmtui.commands.command import (
 from lmtui.commands.session_commands import title_of
 from lmtui.commands.table import command_table, run_typed
 from lmtui.core.errors import LmtuiError
-from lmtui.core.event_text import changes_text, more_and_fewer, quoted
+from lmtui.core.event_text import changes_text, quoted
 from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
-from lmtui.core.workspace import EffectPart, EffectReview, units_of
+from lmtui.core.workspace import EffectPart, EffectReview, part_line, units_of
 from lmtui.plain.plain_session import PlainSession
-
-T = TypeVar("T")
 
 
 class LeaveCommand(Exception):
@@ -71,13 +66,19 @@ class PlainCommands:
                 missing = (
                     f"/{name} needs the full screen: run lmtui without --plain{way}; /help lists the commands of plain mode"
                 )
-                plain.say(*plain.loop.wait(_awaited(text)) if text is not None else (missing,))
+                plain.say(*plain.loop.wait(text()) if text is not None else (missing,))
             case Begin(start=start):
                 plain.act(start)
             case OpenSession(session_id=session_id):
                 self._open(session_id)
-            case Ask() | AskYes():
-                self._ask(result, name)
+            case Ask(question=question, then=then, placeholder=placeholder):
+                hint = f" ({placeholder})" if placeholder else ""
+                typed = plain.terminal.read(f"{question}{hint}: ", start=result.start).strip()
+                self._render(plain.loop.wait(then(typed)), name)
+            case AskYes():
+                plain.say(result.text)
+                is_sure = plain.confirm(f"{result.question} yes or no? ")
+                self._render(plain.loop.wait(result.then()) if is_sure else Output(("no changes made",)), name)
             case Choose(title=title, choices=choices, chosen=chosen):
                 plain.say(f"{title}: {chosen}; there are {', '.join(choices)}")
             case ConfirmRestore():
@@ -86,19 +87,6 @@ class PlainCommands:
                 self._review(review)
             case Leave():
                 raise LeaveCommand
-
-    def _ask(self, asked: Ask | AskYes, name: str) -> None:
-        plain = self._plain
-        if isinstance(asked, Ask):
-            then, hint = asked.then, f" ({asked.placeholder})" if asked.placeholder else ""
-            typed = plain.terminal.read(f"{asked.question}{hint}: ", start=asked.start).strip()
-            self._render(plain.loop.wait(_awaited(lambda: then(typed))), name)
-            return
-        plain.say(asked.text)
-        if plain.confirm(f"{asked.question} yes or no? "):
-            self._render(plain.loop.wait(_awaited(asked.then)), name)
-        else:
-            plain.say("no changes made")
 
     def _open(self, session_id: str) -> None:
         self._plain.open(session_id)
@@ -119,7 +107,7 @@ class PlainCommands:
 
     def _restore(self, asked: ConfirmRestore) -> None:
         plain = self._plain
-        plan = plain.loop.wait(_awaited(asked.plan))
+        plan = plain.loop.wait(asked.plan())
         if plan.conflicts:
             plain.say(f"these files have changed since: {', '.join(map(sanitize_line, plan.conflicts))}")
             return
@@ -139,13 +127,13 @@ class PlainCommands:
     def _review(self, review: EffectReview) -> None:
         """List the changes, and keep all, some files or nothing."""
         plain = self._plain
-        parts = plain.loop.wait(_awaited(review.parts))
+        parts = plain.loop.wait(review.parts())
         plain.say("changes to merge:", *map(part_text, parts))
         plain.terminal.drop_typed()
         answer = plain.terminal.read("merge all, each (asks for each file), drop all, or nothing? ").strip().lower()
         kept: list[int] | None = [] if answer not in ("a", "all", "y", "yes") else None
         if answer in ("d", "drop"):
-            plain.loop.wait(_awaited(review.drop))
+            plain.loop.wait(review.drop())
             plain.say("dropped; your files are unchanged")
             return
         for part, units in zip(parts, units_of(parts), strict=True) if answer in ("e", "each") else ():
@@ -155,15 +143,9 @@ class PlainCommands:
         if kept == []:
             plain.say("nothing was merged; the changes stay in the overlay")
         else:
-            plain.say("merged", *plain.loop.wait(_awaited(lambda: review.keep(kept))))
+            plain.say("merged", *plain.loop.wait(review.keep(kept)))
 
 
 def part_text(part: EffectPart) -> str:
-    """Return a part of an effect in words."""
-    source = f" (was {sanitize_path(part.source)})" if part.source else ""
-    counts = f", {more_and_fewer(part.added_lines, part.removed_lines)}" if part.added_lines or part.removed_lines else ""
-    return f"{sanitize_path(part.path)}{source} {part.kind}{counts}{'' if part.is_tracked else ', not in git'}"
-
-
-async def _awaited(work: Callable[[], Awaitable[T]]) -> T:
-    return await work()
+    """Return a part of an effect in words, with a warning where git has no copy of it."""
+    return f"{part_line(part)}{'' if part.is_tracked else ', not in git'}"

@@ -507,9 +507,8 @@ class Console:
                 return None
 
     def _ask_parts(self, request: ApprovalRequested) -> Answer | None:
-        self._plain.say(
-            "apply which of these?", *(f"  {number}. {part_text(part)}" for number, part in enumerate(request.parts, 1))
-        )
+        rows = (f"  {number}. {part_text(part)}" for number, part in enumerate(request.parts, 1))
+        self._plain.say("apply which of these?", *rows)
         typed = self._terminal.read("numbers, such as 1 3-5 (empty to go back): ")
         units = units_typed(request.parts, typed)
         if not units:

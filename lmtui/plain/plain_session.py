@@ -11,12 +11,12 @@ import readline
 import sys
 import termios
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from lmtui.core import events
 from lmtui.core.event_text import EventText, call_words, quoted
@@ -194,12 +194,16 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="sessions", daemon=True)
         self._thread.start()
 
-    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Let a coroutine run."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+    def start(self, work: Awaitable[T]) -> Future[T]:
+        """Let something run."""
 
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Let a coroutine run and return its result."""
+        async def run() -> T:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop)
+
+    def wait(self, work: Awaitable[T]) -> T:
+        """Let something run and return its result."""
         return self.start(work).result()
 
     def do(self, action: Callable[[], T]) -> T:

@@ -102,7 +102,7 @@ def test_parts_of_an_effect_are_kept_by_number(typed: list[str], answer: Answer)
     host = Host(kind=AskingAboutEffect)
     paper, _ = talk("go", *typed, host=host)
     assert host.session.answers == {"a1": answer}
-    assert "  1. old deleted" in paper.said
+    assert "  1. deletes old" in paper.said
 
 
 @pytest.mark.parametrize(("typed", "sent"), [
@@ -217,7 +217,7 @@ def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[
     session.trial.fake_parts = PARTS
     host.opened["s1"] = session
     paper, _ = talk("/merge", *typed, host=host, start=PlainStart(session_id="s1"))
-    assert "old.txt deleted, 0 lines more, 1 fewer" in paper.said
+    assert "deletes old.txt  +0 -1" in paper.said
     assert (session.trial.done, said in paper.said) == (done, True)
 
 
