@@ -2,8 +2,8 @@
 
 The filter refuses every way to more rights, and kernel surface that builds and tests do not need.  Built once, before the
 fork: a classic BPF program over `struct seccomp_data` (linux/seccomp.h).  Refused calls return EPERM, `openat2` and `clone3`
-ENOSYS (their arguments lie in memory where a filter cannot look; libc falls back), a foreign ABI kills.  Numbers from the
-kernel's asm/unistd.h of each architecture.
+ENOSYS (their arguments lie in memory where a filter cannot look; libc falls back), a foreign ABI kills.  The calls are in
+`calls.txt`.
 
 A supervisor without namespaces gives up the rights of root, then, by Landlock (linux/landlock.h), every file but those below
 some folders.  Landlock can only add: a path inside a folder that is granted cannot be taken out again.  Commands are put into
@@ -36,52 +36,12 @@ _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
 _FIRST_UNKNOWN = 467  # open_tree_attr and everything that came after it, on every architecture
 
-# Refused whole.  Names stand for: tracing and other processes' memory, io_uring, keys, bpf, perf, mounts, namespaces,
-# modules, clocks, raw I/O, handles, and what would lift the one-core and memory limits.
-_REFUSED = {
-    "x86_64": (
-        101, 310, 311, 312, 440, 438, 425, 426, 427, 248, 249, 250, 321, 298, 323, 165, 166, 155, 161, 429, 428, 430, 431,
-        432, 433, 442, 272, 308, 175, 313, 176, 246, 320, 169, 167, 168, 163, 179, 443, 164, 227, 159, 305, 170, 171, 172,
-        173, 103, 304, 303, 212, 153, 180, 447, 203, 256, 279, 300, 301, 139, 136, 134, 174, 177, 178, 154,
-    ),
-    "aarch64": (
-        117, 270, 271, 272, 440, 438, 425, 426, 427, 217, 218, 219, 280, 241, 282, 40, 39, 41, 51, 429, 428, 430, 431,
-        432, 433, 442, 97, 268, 105, 273, 106, 104, 294, 142, 224, 225, 89, 60, 443, 170, 112, 171, 266, 161, 162,
-        116, 265, 264, 18, 58, 42, 447, 122, 238, 239, 262, 263,
-    ),
-}  # fmt: skip
-_ABSENT = (437, 435)  # openat2, clone3: ENOSYS
-
-# Calls with a mode, and which argument it is: chmod, fchmod, fchmodat, fchmodat2, creat, mkdir, mkdirat, mknod, mknodat.
-_MODE_CALLS = {
-    "x86_64": ((90, 1), (91, 1), (268, 2), (452, 2), (85, 1), (83, 1), (258, 2), (133, 1), (259, 2)),
-    "aarch64": ((52, 1), (53, 2), (452, 2), (34, 2), (33, 2)),
-}
-# open and openat: flags argument, mode argument; the mode counts only where a file is made.
-_OPEN_CALLS = {"x86_64": ((2, 1, 2), (257, 2, 3)), "aarch64": ((56, 2, 3),)}
-_SOCKET = {"x86_64": (41, 53), "aarch64": (198, 199)}
-_CLONE = {"x86_64": 56, "aarch64": 220}
-_IOCTL = {"x86_64": 16, "aarch64": 29}
-
+with open(os.path.join(os.path.dirname(__file__), "calls.txt"), encoding="utf-8") as _file:
+    _CALLS = [line.split() for line in _file if line[0] not in "#\n"]
 
 ANY_FAMILY = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK)
 INTERNET = (_AF_INET, _AF_INET6, _AF_NETLINK)
 
-# Where there are no namespaces: System V and POSIX queues, semaphores and memory are everybody's.
-_SHARED = {
-    "x86_64": (29, 30, 31, 64, 65, 66, 67, 68, 69, 70, 71, 220, 240, 241),
-    "aarch64": (186, 187, 188, 189, 190, 191, 192, 193, 194, 195, 196, 197, 180, 181),
-}
-_KILL_CALL = {"x86_64": 62, "aarch64": 129}
-_PRLIMIT = {"x86_64": 302, "aarch64": 261}
-# Mode, owner, times and attributes of a file, by path or descriptor: Landlock does not guard them.
-_METADATA = {
-    "x86_64": (
-        90, 91, 92, 93, 94, 132, 235, 261, 260, 268, 452, 188, 189, 190, 197, 198, 199, 463, 466,
-    ),
-    "aarch64": (52, 53, 54, 55, 452, 5, 6, 7, 14, 15, 16, 463, 466),
-}  # fmt: skip
-_UTIMENSAT = {"x86_64": 280, "aarch64": 88}
 _EVERYBODY = 0xFFFFFFFF  # kill(-1): the low half of the process id
 
 
@@ -106,29 +66,37 @@ def build_filter(
     if machine == "x86_64":
         program += [_step(_JUMP_GE, _X32_BIT, 0, 1), _step(_RETURN, _KILL)]
     program += [_step(_JUMP_GE, _FIRST_UNKNOWN, 0, 1), _refuse(errno.ENOSYS)]
-    shared, metadata = _SHARED[machine] * is_shared, _METADATA[machine] * keeps_metadata
-    for number in (*_REFUSED[machine], *shared, *metadata):
+    kinds = ("refused", *["shared"] * is_shared, *["metadata"] * keeps_metadata)
+    for number in (number for kind in kinds for (number,) in _calls(machine, kind)):
         program += _refuse_if(_JUMP_EQ, number)
-    if is_shared:  # what namespaces would keep apart, and a signal to everybody or limits for another process
-        program += _on(_KILL_CALL[machine], [_load(0), *_refuse_if(_JUMP_EQ, _EVERYBODY)])
-        program += _on(_PRLIMIT[machine], [_load(0), _step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)])
-    if keeps_metadata:
-        program += _on(_UTIMENSAT[machine], [_load(1), _step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)])
-    for number in _ABSENT:
+    for (number,) in _calls(machine, "absent"):
         program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.ENOSYS)]
-    for number, argument in _MODE_CALLS[machine]:
-        program += _on(number, [_load(argument), *_refuse_if(_JUMP_SET, _SET_ID_BITS)])
-    for number, flags, mode in _OPEN_CALLS[machine]:
-        check = [_load(mode), *_refuse_if(_JUMP_SET, _SET_ID_BITS)]
+    only_none = [_step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)]
+    checks = {
+        "mode": _refuse_if(_JUMP_SET, _SET_ID_BITS),
+        "clone": _refuse_if(_JUMP_SET, _NAMESPACES),
+        "terminal": [*_refuse_if(_JUMP_EQ, _TIOCSTI), *_refuse_if(_JUMP_EQ, _TIOCLINUX)],
+        "socket": _allow_only(families),
+        "pair": _allow_only((_AF_UNIX,)),
+    }
+    if is_shared:  # what namespaces would keep apart, and a signal to everybody or limits for another process
+        checks |= {"signal": _refuse_if(_JUMP_EQ, _EVERYBODY), "limits": only_none}
+    if keeps_metadata:
+        checks["times"] = only_none
+    for kind, check in checks.items():
+        for number, argument in _calls(machine, kind):
+            program += _on(number, [_load(argument), *check])
+    for number, flags, mode in _calls(machine, "open"):
+        check = [_load(mode), *checks["mode"]]
         program += _on(number, [_load(flags), _step(_JUMP_SET, _CREATES, 0, len(check)), *check])
-    program += _on(_CLONE[machine], [_load(0), *_refuse_if(_JUMP_SET, _NAMESPACES)])
-    pushes = (*_refuse_if(_JUMP_EQ, _TIOCSTI), *_refuse_if(_JUMP_EQ, _TIOCLINUX))
-    program += _on(_IOCTL[machine], [_load(1), *pushes])
-    socket, socketpair = _SOCKET[machine]
-    program += _on(socket, [_load(0), *_allow_only(families)])
-    program += _on(socketpair, [_load(0), *_allow_only((_AF_UNIX,))])
     program.append(_step(_RETURN, _ALLOW))
     return b"".join(program)
+
+
+def _calls(machine: str, kind: str) -> list[list[int]]:
+    """Return the numbers of the calls of a kind, each with the arguments that count."""
+    column = 2 + list(_ARCH).index(machine)
+    return [[int(row[column]), *map(int, row[4:])] for row in _CALLS if row[0] == kind and row[column] != "-"]
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
