@@ -551,7 +551,12 @@ class Servers:
         is_lacking = found is not None and (found.note in KEY_NOTES or (found.needs_model and not self.model))
         return found if is_lacking else None
 
-    def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
+    async def load(self, url: str, model: str, window_tokens: int, on_step: Callable[[LoadProgress], None]) -> None:
+        async with aclosing(self._loading(url, model, window_tokens)) as steps:
+            async for step in steps:
+                on_step(step)
+
+    def _loading(self, url: str, model: str, window_tokens: int) -> AsyncGenerator[LoadProgress, None]:
         if url == FILES_URL:
             return self._load_file(model, window_tokens)
         return self._loader(url).load(model, window_tokens)
@@ -702,7 +707,7 @@ class Servers:
             asked_tokens = 0 if found is not None and found.kind == ServerKind.LLAMA_CPP else window_tokens
             end = clock() + limit_s
             try:
-                async with aclosing(self.load(url, name, asked_tokens)) as steps:
+                async with aclosing(self._loading(url, name, asked_tokens)) as steps:
                     async for step in steps:
                         if step.name:
                             self.asked_as[at, model] = step.name

@@ -264,7 +264,7 @@ class ModelServers(Protocol):
         Of the server in use, only the model in use is listed, if one was named and it is there.
         """
 
-    def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
+    async def load(self, url: str, model: str, window_tokens: int, on_step: Callable[[LoadProgress], None]) -> None:
         """Load a model and tell how far it is; `window_tokens` 0 leaves the window to the server.
 
         Raises:

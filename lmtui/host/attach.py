@@ -195,14 +195,8 @@ class Attachment:
             rpc.check_network(member, given)
         if isinstance(session_id := given.get("session_id"), str):
             target, _ = self._target(call.on, call.path, self._hub.runtime_of(session_id))
-        if member.kind is Kind.STREAM:
-            async with contextlib.aclosing(getattr(target, call.name)(**given)) as items:
-                async for each in items:
-                    self._send({"re": number, "part": rpc.encode(each)})
-            self._send({"re": number, "ok": None})
-            return
         value = await self._value(member, target, given)
-        if member.kind is Kind.VALUE and "in_thread" not in member.marks:
+        if member.kind is Kind.VALUE:
             self._mirrored[call.on, call.path, call.name] = json.dumps(rpc.encode(value))
         self._send({"re": number, "ok": self._answer(call, member, value)})
 

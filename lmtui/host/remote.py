@@ -14,7 +14,7 @@ import contextvars
 import itertools
 import logging
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -400,17 +400,6 @@ class HostLink:
             for number in numbers:
                 self._functions.pop(number, None)
 
-    async def stream(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
-        """Yield what a method yields."""
-        self.loop.use()
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Any]()
-        call, _ = self._sent(on, path, member, given)
-        future = self.send(call, lambda part: loop.call_soon_threadsafe(queue.put_nowait, (part,)))
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(queue.put_nowait, None))
-        while (part := await queue.get()) is not None:
-            yield rpc.decode(member.result, part[0])
-        _ = future.result()
-
     def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[rpc.RemoteCall, list[int]]:
         """Return a call as it is sent, and the numbers of the functions among its arguments."""
         found: dict[str, Any] = {}
@@ -676,7 +665,7 @@ def _implemented(member: Member) -> Any:
             return (lambda *_: None) if member.name == "run_agents_in" else call  # agents run in the host
 
 
-_METHODS = {Kind.CALL: "call", Kind.ASYNC: "call_async", Kind.STREAM: "stream"}
+_METHODS = {Kind.CALL: "call", Kind.ASYNC: "call_async"}
 
 
 class RemoteHost:

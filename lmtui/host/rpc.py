@@ -78,7 +78,6 @@ class Kind(StrEnum):
     VALUE = "value"
     CALL = "call"
     ASYNC = "async"
-    STREAM = "stream"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,8 +127,6 @@ def _member(port: type, name: str, attribute: property | types.FunctionType) -> 
     origin = typing.get_origin(result)
     if inspect.iscoroutinefunction(function):
         kind = Kind.ASYNC
-    elif origin in (collections.abc.AsyncGenerator, collections.abc.AsyncIterator):
-        kind, result = Kind.STREAM, typing.get_args(result)[0]
     elif is_property:
         kind = Kind.PORT if returns else Kind.VALUE
     else:

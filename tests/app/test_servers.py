@@ -63,6 +63,6 @@ async def test_a_key_that_is_typed_is_kept_and_used_at_once_by_an_open_session(
 async def test_a_server_that_loads_nothing_is_told(open_one: Open, serve: Serve) -> None:
     server = await serve(DONE)
     with pytest.raises(ProviderError, match="does not load or unload"):
-        await anext(open_one().servers.load(server.url, "scripted"))
+        await open_one().servers.load(server.url, "scripted", 0, print)
     with pytest.raises(ProviderError, match="does not load or unload"):
         await open_one().servers.unload(server.url, "scripted")

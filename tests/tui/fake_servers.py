@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -55,18 +55,18 @@ class FakeServers:
         del key
         return next((server for server in self.found if server.url == url), None)
 
-    async def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
+    async def load(self, url: str, model: str, window_tokens: int, on_step: Callable[[LoadProgress], None]) -> None:
         self.loads.append((url, model, window_tokens))
         is_whole = False
         try:
-            yield LoadProgress(f"loading {model}, 0 s")
+            on_step(LoadProgress(f"loading {model}, 0 s"))
             await self.gate.wait()
             if self.error is not None:
                 raise self.error
             is_whole = True
             window = window_tokens or 4096
             self._change(url, model, load=LoadState.LOADED, window_tokens=window)
-            yield LoadProgress(f"loaded, window {window:,}", 1.0)
+            on_step(LoadProgress(f"loaded, window {window:,}", 1.0))
         finally:
             if not is_whole:
                 self.given_up.append(model)

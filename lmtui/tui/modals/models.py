@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from functools import partial
 
 from textual.content import Content
@@ -324,12 +323,15 @@ class ModelController:
         """Begin to load a model."""
 
         async def work(servers: ModelServers) -> str:
-            said = ""
-            async with aclosing(servers.load(*model, window_tokens)) as steps:
-                async for step in steps:
-                    said = step.text
-                    self._put(model, step)
-            return said
+            last = LoadProgress("")
+
+            def show(step: LoadProgress) -> None:
+                nonlocal last
+                last = step
+                self._put(model, step)
+
+            await servers.load(*model, window_tokens, show)
+            return last.text
 
         self._begin(model, work)
 
