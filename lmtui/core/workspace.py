@@ -488,7 +488,7 @@ class EffectReview(Protocol):
         """Return the parts of the effect as it is now: deleted first, then changed, renamed and created."""
 
     @open_to_network
-    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+    async def keep(self, units: Sequence[int] | None) -> Sequence[str]:
         """Keep some units (hunks of all parts returned last, counted from 0), or all with None; return notes."""
 
     @open_to_network

@@ -22,7 +22,6 @@ import functools
 import hashlib
 import inspect
 import json
-import operator
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -133,17 +132,7 @@ def _member(port: type, name: str, attribute: property | types.FunctionType) -> 
         kind = Kind.VALUE if "mirrored" in marks else Kind.CALL
     if origin is collections.abc.Iterator:
         result = types.GenericAlias(Sequence, typing.get_args(result)[:1])
-    parameters = {key: _concrete(hint) for key, hint in hints.items()}
-    return Member(port, name, kind, is_property, parameters, result, returns, marks)
-
-
-def _concrete(hint: Any) -> Any:
-    """Return a type that values can be read into in place of one that only says how they are used."""
-    if typing.get_origin(hint) is collections.abc.Collection:
-        return types.GenericAlias(Sequence, typing.get_args(hint)[:1])
-    if isinstance(hint, types.UnionType):
-        return functools.reduce(operator.or_, map(_concrete, typing.get_args(hint)))
-    return hint
+    return Member(port, name, kind, is_property, hints, result, returns, marks)
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
