@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lmtui import command_line
-from lmtui.app.settings_trust import read_trust
+from lmtui.app.settings_trust import load_trusted
 from lmtui.command_line import EXIT_USAGE, Parser, feature_flags, say
-from lmtui.config import MODEL_SETTINGS, SETTINGS, Loaded, load_config, setting_flags
+from lmtui.config import SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
 from lmtui.headless.inputs import check_screen, joined, read_pictures, read_piped, wants_plain
@@ -140,12 +140,7 @@ _SETTING_FLAGS = (
 def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Return the workspace, and what reads the settings in force (again, once more of the workspace is trusted)."""
     workspace, flags = _given(arguments)
-
-    def read() -> Loaded:
-        answer = read_trust(workspace)
-        return load_config(workspace, os.environ, flags, trusted=answer.digest if answer.is_trusted else "")
-
-    return workspace, read
+    return workspace, partial(load_trusted, workspace, os.environ, flags)
 
 
 def _given(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
@@ -171,10 +166,7 @@ def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _set_workspace() -> str:
     """Return the folder that the settings name, as the current folder has them where it is trusted; empty for none."""
-    here = Path(os.path.realpath("."))
-    answer = read_trust(here)
-    trusted = answer.digest if answer.is_trusted else ""
-    return load_config(here, os.environ, {"profile": ""}, trusted=trusted).config.workspace
+    return load_trusted(Path(os.path.realpath(".")), os.environ, {"profile": ""}).config.workspace
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
@@ -247,21 +239,11 @@ def _host_opener(arguments: argparse.Namespace, session_id: str) -> tuple[Path, 
     loaded = read()
 
     def open_host() -> SessionHost:
-        from lmtui.app.host import Runtime
+        from lmtui.app.host import attended_runtime
 
-        file = _model_file(arguments)
-        runtime = Runtime(
-            workspace,
-            loaded.config,
-            writes_log=True,
-            is_mode_forced=loaded.has_flag("mode"),
-            is_model_forced=file is not None or loaded.has_flag(*MODEL_SETTINGS),
-        )
-        runtime.ask_trust(loaded, read)
+        runtime = attended_runtime(workspace, loaded, read, _model_file(arguments))
         runtime.plans_first = getattr(arguments, "plans_first", False)
         runtime.demo_folder = getattr(arguments, "demo_folder", None)
-        if file:
-            runtime.servers.run_file(file)
         if session_id:
             runtime.take_server_of(session_id)
         return runtime

@@ -30,7 +30,7 @@ from lmtui.app.session_models import SessionModels, SessionProvider, last_model
 from lmtui.app.settings import UserSettings
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.app.workspace_files import WorkspaceFiles
-from lmtui.config import SETTINGS, Config, Loaded
+from lmtui.config import MODEL_SETTINGS, SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
@@ -110,7 +110,10 @@ def write_log_file(redactor: Redactor) -> None:
         logger.addHandler(handler)
 
 
-__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime", "run_feature_command"]
+__all__ = [
+    "AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "attended_runtime", "encode_event", "open_runtime",
+    "run_feature_command",
+]  # fmt: skip
 
 _DEMO_WORDS_PER_S = 30.0
 
@@ -132,6 +135,24 @@ async def open_runtime(workspace: Path, config: Config, **options: bool) -> Asyn
         yield runtime
     finally:
         await runtime.close()
+
+
+def attended_runtime(workspace: Path, loaded: Loaded, reload: Callable[[], Loaded], model_file: Path | None = None) -> Runtime:
+    """Return the host of a workspace for a user who is there; `reload` reads the settings again.
+
+    Blocks until the model file runs, if there is one.
+    """
+    runtime = Runtime(
+        workspace,
+        loaded.config,
+        writes_log=True,
+        is_mode_forced=loaded.has_flag("mode"),
+        is_model_forced=model_file is not None or loaded.has_flag(*MODEL_SETTINGS),
+    )
+    runtime.ask_trust(loaded, reload)
+    if model_file is not None:
+        runtime.servers.run_file(model_file)
+    return runtime
 
 
 class Runtime:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from lmtui.config import Config, Loaded
+from lmtui.config import Config, Loaded, load_config
 from lmtui.core.errors import SandboxError
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.plain_files import open_own
 from lmtui.store.rule_store import TrustAnswer, read_trust, trust_file, write_trust
 
-__all__ = ["OWN_SETTINGS", "FolderTrust", "read_own_settings", "read_trust", "trust_file"]
+__all__ = ["OWN_SETTINGS", "FolderTrust", "load_trusted", "read_own_settings", "read_trust", "trust_file"]
 
 
 OWN_SETTINGS = ".lmagent/config.toml"
@@ -29,6 +30,12 @@ def read_own_settings(workspace: Path) -> bytes:
             return file.read(_MAX_BYTES)
     except OSError as error:
         raise SandboxError(f"{OWN_SETTINGS} cannot be read: {error.strerror}") from error
+
+
+def load_trusted(workspace: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
+    """Return the settings in force, with those of the folder where they are trusted; see `load_config`.  Blocks."""
+    answer = read_trust(workspace)
+    return load_config(workspace, environ, flags, trusted=answer.digest if answer.is_trusted else "")
 
 
 class FolderTrust:

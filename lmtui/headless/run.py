@@ -412,9 +412,7 @@ class Reporter:
         end = self.ending(lacks)
         if end is None:
             return {}
-        names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
-        fields = asdict(end)
-        told = {"session": session.id, **{name: fields[name] for name in (*names, "verified", "checks")}}
+        told = _fields(session.id, end, ("error", "verified", "checks"))
         refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
         used, swaps = last_model(session.history()), asdict(swaps_of(session.history(), self.since_seq))
         listed = {"commands": list(self._commands.values()), "refused": refused}
@@ -476,19 +474,20 @@ def _fail(session: Session | None, error: LmtuiError, output: str, out: TextIO, 
 
 def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:
     """Return the object that means a run which could not begin, or without an error for one that needs a person."""
-    failed: dict[str, object] = {
-        "session": session.id if session else "",
-        "status": "error" if error else "blocked",
-        "exit_code": 1 if error else EXIT_NEEDS_APPROVAL,
-        "text": "",
-        "files_changed": [],
-        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0},
-        "iterations": 0, "elapsed_s": 0.0, "sandbox": "", "verified": "none", "checks": [],
-        "error": error.full_text() if error else "",
-    }  # fmt: skip
+    status, code, text = ("error", 1, error.full_text()) if error else ("blocked", EXIT_NEEDS_APPROVAL, "")
+    reason, verified = events.TurnReason.ERROR, events.Verified.NONE
+    end = events.TurnEnded(turn_id="", reason=reason, status=status, exit_code=code, error=text, verified=verified)
+    failed = _fields(session.id if session else "", end, ("verified", "checks", "error"))
     if output == "stream-json":
         return {"kind": "turn_ended", "reason": "error", **failed}
     return {**failed, "model": "", "swaps": asdict(Swaps()), "commands": [], "refused": []}
+
+
+def _fields(session_id: str, end: events.TurnEnded, last: Sequence[str]) -> dict[str, object]:
+    """Return the end of a run as every form of JSON has it, with some of its fields behind the others."""
+    names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", *last)
+    fields = asdict(end)
+    return {"session": session_id, **{name: fields[name] for name in names}}
 
 
 async def task(workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None) -> int:

@@ -9,12 +9,12 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from lmtui.app.host import Runtime
+from lmtui.app.host import Runtime, attended_runtime
 from lmtui.app.model_servers import FILES_URL
-from lmtui.app.settings_trust import read_trust
-from lmtui.config import MODEL_SETTINGS, Loaded, load_config
+from lmtui.app.settings_trust import load_trusted
 from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from lmtui.core.hosts import is_same_server
@@ -49,23 +49,8 @@ def open_folder(folder: Path, given: GivenSettings) -> Runtime:
     Raises:
         LmtuiError: the folder cannot be worked in, or a setting cannot be read.
     """
-
-    def read() -> Loaded:
-        answer = read_trust(folder)
-        return load_config(
-            folder, {**os.environ, **given.environment}, given.flags, trusted=answer.digest if answer.is_trusted else ""
-        )
-
-    loaded = read()
-    runtime = Runtime(
-        folder,
-        loaded.config,
-        writes_log=True,
-        is_mode_forced=loaded.has_flag("mode"),
-        is_model_forced=loaded.has_flag(*MODEL_SETTINGS),
-    )
-    runtime.ask_trust(loaded, read)
-    return runtime
+    read = partial(load_trusted, folder, {**os.environ, **given.environment}, given.flags)
+    return attended_runtime(folder, read(), read)
 
 
 @dataclass(slots=True)

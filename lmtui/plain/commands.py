@@ -27,10 +27,6 @@ from lmtui.core.workspace import EffectPart, EffectReview, part_line, units_of
 from lmtui.plain.plain_session import PlainSession
 
 
-class LeaveCommand(Exception):
-    """The user leaves."""
-
-
 class PlainCommands:
     """Runs commands on the session in front."""
 
@@ -42,7 +38,7 @@ class PlainCommands:
         """Run a slash command; False for what goes to the model.
 
         Raises:
-            LeaveCommand: it was the command to leave.
+            EOFError: it was the command to leave.
         """
         call = self._context.commands.parse(text)
         if call is None:
@@ -86,7 +82,7 @@ class PlainCommands:
             case ReviewEffect(review=review):
                 self._review(review)
             case Leave():
-                raise LeaveCommand
+                raise EOFError
 
     def _open(self, session_id: str) -> None:
         self._plain.open(session_id)

@@ -32,7 +32,7 @@ from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
 from lmtui.headless.trust_report import YES, ask_trust, holds_text, item_lines, pick
 from lmtui.paths import state_dir, without_keys
-from lmtui.plain.commands import LeaveCommand, PlainCommands, part_text
+from lmtui.plain.commands import PlainCommands, part_text
 from lmtui.plain.plain_session import AnswerChoice, AnsweredElsewhere, LineTerminal, LoopThread, PlainSession, Terminal
 
 
@@ -354,7 +354,7 @@ class Console:
             return self._talk(start.task)
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED
-        except (EOFError, LeaveCommand):
+        except EOFError:
             return 0
         finally:
             if serving is not None:

@@ -256,15 +256,9 @@ class PlainSession:
         self.loop, self.host, self.terminal = loop, host, terminal
         self.inbox: queue.SimpleQueue[events.Envelope | None] = queue.SimpleQueue()
         self.teller = EventPrinter()
-        self._session: Session | None = None
+        self.session: Session  # that in front, once one was opened
         self._asked = ""  # the approval whose answer is being read
         self._unsubscribe: Callable[[], None] = lambda: None
-
-    @property
-    def session(self) -> Session:
-        """Return the session in front."""
-        assert self._session is not None, "opened before anything is asked"
-        return self._session
 
     def say(self, *lines: str) -> None:
         """Print lines."""
@@ -297,7 +291,7 @@ class PlainSession:
         session = self.loop.wait(self.host.open_session(session_id) if session_id else self.host.new_session())
         self.loop.do(self._unsubscribe)
         self.teller = EventPrinter()
-        self._session = session
+        self.session = session
         self._unsubscribe = self.loop.do(lambda: session.subscribe(self._hear))
         for envelope in events.pending_approvals(self.loop.do(session.history)):
             self.inbox.put(envelope)  # a host asked while nobody was there
