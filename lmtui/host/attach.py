@@ -37,7 +37,6 @@ from lmtui.host.rpc import Kind, Member
 
 _LOG = logging.getLogger(__name__)
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
-_PART_BYTES = 256 * 1024
 _LISTS = ("Archive.find", "Archive.sessions", "Archive.look_up")
 _ANSWER_LIMIT_S = 24 * 3600.0
 # Values that a client shows and gives back unchanged; it does not make them.
@@ -320,17 +319,9 @@ class Attachment:
             raise UsageError(f"session {sanitize_line(session_id)[:60]} is not open", "Open it again.")
         if (leave := self._leave.pop(session_id, None)) is not None:
             leave()
-        past = [each for each in session.history() if each.seq > after]
+        past = [encode_event(each) for each in session.history() if each.seq > after]
         self._leave[session_id] = session.subscribe(partial(self._tell, f"{rpc.SESSION}{session_id}"))
-        part: list[str] = []
-        size = 0
-        for envelope in past:
-            part.append(encode_event(envelope))
-            size += len(part[-1])
-            if size > _PART_BYTES:
-                self._send({"re": number, "part": part})
-                part, size = [], 0
-        self._send({"re": number, "ok": part})
+        self._send({"re": number, "ok": past})
         for envelope in self._hub.streamed.of(session_id) if after == 0 else ():  # later it has the beginning already
             self._tell(f"{rpc.SESSION}{session_id}", envelope)
 

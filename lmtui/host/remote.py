@@ -110,9 +110,8 @@ class RemoteSession:
 
     def _read_past(self, wait: Callable[[concurrent.futures.Future[Any]], Any]) -> list[Envelope]:
         """Return the durable events behind the last one that is known.  Blocks."""
-        parts: list[Sequence[str]] = []
-        last = wait(self._link.send(rpc.RemoteCall(self._on, "", "follow", {"after": self.seq}), parts.append))
-        return [decode_event(line) for part in (*parts, last) for line in part]
+        sent = self._link.send(rpc.RemoteCall(self._on, "", "follow", {"after": self.seq}))
+        return [decode_event(line) for line in wait(sent)]
 
     def again(self) -> None:
         """Take up the session in a host that was started again, or that the connection broke to; not on the loop."""
@@ -294,7 +293,7 @@ class HostLink:
         self.loop = LoopCalls()
         self._numbers = itertools.count(1)
         self._taking_up = threading.Lock()  # held while what a break left is sent again
-        self._waiting: dict[int, tuple[concurrent.futures.Future[Any], Callable[[Any], object] | None]] = {}
+        self._waiting: dict[int, concurrent.futures.Future[Any]] = {}
         self._breaks = 0  # how often the connection broke
         self._functions: dict[int, _Function] = {}
         self._mirrored: dict[tuple[str, str, str], Any] = {}
@@ -309,13 +308,13 @@ class HostLink:
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
-    def send(self, call: rpc.RemoteCall, on_part: Callable[[Any], object] | None = None) -> concurrent.futures.Future[Any]:
+    def send(self, call: rpc.RemoteCall) -> concurrent.futures.Future[Any]:
         """Call something and return its future result."""
         number, future = next(self._numbers), concurrent.futures.Future[Any]()
         if (session := self._session(call.on)) is not None and session.is_deleted:
             future.set_exception(HostError(_DELETED, "F2 lists the sessions."))
             return future
-        self._waiting[number] = future, on_part  # what comes before the result goes to `on_part`
+        self._waiting[number] = future
         self._put({"id": number, "on": call.on, "port": call.path, "call": call.name, "with": call.given}, future)
         return future
 
@@ -525,7 +524,7 @@ class HostLink:
             if (session := self._session(str(message["event"]))) is not None:
                 self.loop.soon(partial(session.publish, decode_event(str(message["line"]))))
         elif "re" in message:
-            self._reply(message)
+            rpc.settle(self._waiting.pop(message["re"], None), message)
         elif "set" in message:
             on, path, name = map(str, message["set"])
             self._set(on, path, name, message.get("value"))
@@ -558,20 +557,11 @@ class HostLink:
 
         self.loop.soon(lambda: self.loop.keep(answer()))
 
-    def _reply(self, message: Mapping[str, Any]) -> None:
-        """Take an answer, or a part of it."""
-        future, on_part = self._waiting.get(message["re"], (None, None))
-        if "part" in message:
-            _ = on_part(message["part"]) if on_part is not None else None
-            return
-        _ = self._waiting.pop(message["re"], None)
-        rpc.settle(future, message)
-
     def _fail(self) -> None:
         """Let all calls fail that wait for an answer: the connection is broken."""
         self._breaks += 1
         waiting, self._waiting = list(self._waiting.values()), {}
-        for future, _ in waiting:
+        for future in waiting:
             if not future.done():
                 future.set_exception(HostError("Lost the connection to the host.", _AWAY_HINT))
 

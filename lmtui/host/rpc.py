@@ -5,10 +5,10 @@ is marked as open there (`core.remote_marks`).  A message is a JSON object; a fr
 `{"$bytes": BASE64}`, an event as its line of the log.
 
 From the client: `{"id": 7, "on": "session:ID", "port": "waiting", "call": "drop", "with": {"index": 0}}`, answered with
-`{"re": 7, "ok": …}` or `{"re": 7, "error": {…}}`; a stream sends `{"re": 7, "part": …}` before.  A function among the arguments
-is a number, which the host calls with `{"fn": 3, "args": […]}`; one that returns something gets an `id` and answers as the
-host does.  `{"set": [ON, PORT, NAME], "value": …}` is a value that the client has read once and that is another now;
-`{"closed": ON}` says that another client deleted a session.
+`{"re": 7, "ok": …}` or `{"re": 7, "error": {…}}`.  A function among the arguments is a number, which the host calls with
+`{"fn": 3, "args": […]}`; one that returns something gets an `id` and answers as the host does.  `{"set": [ON, PORT, NAME],
+"value": …}` is a value that the client has read once and that is another now; `{"closed": ON}` says that another client
+deleted a session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lmtui.core.remote_marks import marks_of
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Extensions, Session, SessionHost
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The version of the messages; a host and a client with different ones do not understand each other."""
 
 HOST = "host"
