@@ -239,14 +239,7 @@ _NOT_DONE = (
     "runArgs",
     "mounts",
 )
-# What the supervisor and the tools need, where an image lacks it.
-_FINISH = f"""
-USER root
-RUN command -v python3 >/dev/null && command -v bash >/dev/null && command -v git >/dev/null || \\
-    {{ command -v apt-get >/dev/null && apt-get update && apt-get install -y --no-install-recommends python3 bash git \\
-       && rm -rf /var/lib/apt/lists/*; }} || apk add --no-cache python3 bash git || dnf install -y python3 bash git
-RUN [ -e /workspace ] || [ -L /workspace ] || ln -s {LINK_INSIDE}/workspace /workspace
-"""
+_FINISH = Path(__file__).with_name("project.Dockerfile").read_text("utf-8").replace("LINK_INSIDE", LINK_INSIDE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,11 @@ _Entry = Annotated[tuple[_Path, Literal["file", "dir", "link", "other"], _Count]
 _Match = Annotated[tuple[_Path, _Count, _Line, bool], Strict(strict=False)]
 _HexPath = Annotated[str, Field(max_length=8192, pattern=r"^(?:[0-9a-f]{2})*$"), AfterValidator(_is_inside)]
 _Found = Annotated[
-    tuple[_HexPath, Literal["git", "gitconfig", "gitfile", "bare", "run", "read"], bool, _Count], Strict(strict=False)
+    tuple[_Line, _HexPath, Literal["git", "gitconfig", "gitfile", "bare", "run", "read"], bool, _Count], Strict(strict=False)
 ]
 _Hidden = Annotated[tuple[_HexPath, bool, bool, _Count], Strict(strict=False)]
 _Protected = Annotated[tuple[_HexPath, _Count, _Count], Strict(strict=False)]
-_Moved = Annotated[tuple[_HexPath, _Path], Strict(strict=False)]
+_Moved = Annotated[tuple[_Line, _HexPath, _Path], Strict(strict=False)]
 _Kind = Literal["none", "folder", "file", "link", "other"]
 R = TypeVar("R", bound="Reply")
 
@@ -177,15 +177,15 @@ class RestoredReply(Reply):
 
 
 class SurveyReply(Reply):
-    """What programs outside would obey: path in hex, kind, whether it changed, inode number."""
+    """What programs outside would obey: folder, path in hex, kind, whether it changed, inode number."""
 
     found: Annotated[list[_Found], Field(max_length=4000)]
     is_cut: bool
 
 
-class LayoutReply(Reply):
-    """What is to be protected (with device and inode) and masked (with whether each is a folder, whether a rule denies
-    it, and its inode): paths in hex; and what `.git` is.
+class FolderReply(Reply):
+    """What in a folder is protected (with device and inode) and masked (with whether it is a folder, whether a rule denies it,
+    and its inode): paths in hex; and what `.git` is.
     """
 
     read_only: Annotated[list[_Protected], Field(max_length=100)]
@@ -196,6 +196,12 @@ class LayoutReply(Reply):
     stamp: Annotated[str, Field(max_length=100)]
 
 
+class LayoutReply(Reply):
+    """What is in the workspace, and in each writable added folder."""
+
+    folders: Annotated[list[FolderReply], Field(max_length=100)]
+
+
 class PutBackReply(Reply):
     """The restored paths, in hex."""
 
@@ -203,7 +209,7 @@ class PutBackReply(Reply):
 
 
 class MovedReply(Reply):
-    """The quarantined paths, from (in hex) and to; and why something could not be moved."""
+    """The quarantined paths, of which folder, from (in hex) and to; and why something could not be moved."""
 
     moved: Annotated[list[_Moved], Field(max_length=4000)]
     problem: _Line

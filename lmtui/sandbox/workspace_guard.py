@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,7 +48,8 @@ _PUT_BACK = "[this command changed {paths}: put back as it was before; what was 
 _NOT_COMPARED = "[lmtui could not check .git for changes: inspect .git/config and .git/hooks before you use git outside]"
 _UNSEEN = "[the workspace is too large to be looked through: look for new .git, .vscode or .envrc before you use it outside]"
 
-_Found = tuple[bytes, str, bool, int]
+_Place = tuple[str, bytes]  # an added folder (empty: the workspace), and the path in it
+_Found = tuple[_Place, str, bool, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class WorkspaceGuard:
         self._frozen = frozen
         self._clocks = clocks or _now
         self.keeps_git = False
-        self._known: dict[bytes, int] | None = None  # path and inode number
+        self._known: dict[_Place, int] | None = None  # place and inode number
         self._keeper: Client | None = None  # where git's files are kept
         self._seen_ns = 0  # when the last look ended, by the exact clock
         self._open: list[GuardMoment] = []  # of the commands under way
@@ -102,7 +102,7 @@ class WorkspaceGuard:
         """Look at what there is before a command."""
         if self._known is None:
             found, _ = await self._look(2**62)
-            self._known = {path: inode for path, _, _, inode in found}
+            self._known = {place: inode for place, _, _, inode in found}
         await self.begin_git()
         await files_are_newer(self._seen_ns)  # what was seen already is older than what this command writes
         moment = self._clocks()
@@ -122,21 +122,21 @@ class WorkspaceGuard:
         with contextlib.suppress(ValueError):
             self._open.remove(began)
         found, is_cut = await self._look(since_ns)
-        ours = b".git" if self.keeps_git else b""
-        moved: dict[bytes, str] = {}
+        ours = ("", b".git") if self.keeps_git else None
+        moved: dict[_Place, str] = {}
         if self._judge(found, ours)[0]:
             async with self._frozen():  # what is moved is what is seen now, and nothing can exchange it
                 found, is_cut = await self._look(since_ns)
                 moved, problem = await self._set_aside(self._judge(found, ours)[0])
             if problem:
-                self._known = {path: inode for path, _, _, inode in found if path not in moved}
+                self._known = {place: inode for place, _, _, inode in found if place not in moved}
                 raise SandboxError(
                     f"could not quarantine what a command made: {problem}",
                     "Look at it before you run git there or open the folder in an editor.",
                 )
-        notable = tuple(map(_shown, self._judge(found, ours)[1]))
-        self._known = {path: inode for path, _, _, inode in found if path not in moved}
-        told = [(_shown(path or b"HEAD"), target) for path, target in moved.items()]
+        notable = tuple(_shown(*place) for place in self._judge(found, ours)[1])
+        self._known = {place: inode for place, _, _, inode in found if place not in moved}
+        told = [(_shown(folder, path or b"HEAD"), target) for (folder, path), target in moved.items()]
         notes += [(_GIT_TOLD if path == ".git" else _TOLD).format(path=path, target=to) for path, to in told[:_MAX_TOLD]]
         notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
         notes += [_UNSEEN] if is_cut else []
@@ -155,9 +155,9 @@ class WorkspaceGuard:
         changed, notes = await self._put_back()
         found, _ = await self._look(0)
         known = self._known or {}
-        fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]
-        self._known = {path: inode for path, _, _, inode in found}
-        notable = tuple(_shown(path) for path in fresh) if known else ()
+        fresh = [place for place, kind, _, _ in found if place not in known and kind not in ("git", "gitfile")]
+        self._known = {place: inode for place, _, _, inode in found}
+        notable = tuple(_shown(*place) for place in fresh) if known else ()
         notes += [_PUT_BACK.format(paths=_listed(changed))] if changed else []
         notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
         return Findings(changed, notable, tuple(notes))
@@ -171,46 +171,36 @@ class WorkspaceGuard:
             return (), [_NOT_COMPARED]
         async with self._frozen():
             reply, _ = await guard.ask(replies.PutBackReply, "guard", {"action": "put_back"}, limit_s=_GUARD_S)
-        return tuple(_shown(bytes.fromhex(path)) for path in reply.changed), []
+        return tuple(_shown("", bytes.fromhex(path)) for path in reply.changed), []
 
-    async def _set_aside(self, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
-        """Return the new place of each path, and why something could not be moved."""
-        moved: dict[bytes, str] = {}
-        problem = ""
-        for folder in self._folders:
-            start = _start(folder)
-            own = {path[len(start) :] or b"HEAD": path for path in paths if _folder_of(path, self._folders) == folder}
-            if not own:
-                continue
-            fields = {"action": "set_aside", "folder": folder, "paths": [path.hex() for path in own]}
-            reply, _ = await (await self._guard()).ask(replies.MovedReply, "guard", fields, limit_s=_GUARD_S)
-            moved |= {own[bytes.fromhex(path)]: f"{_shown(start)}{target}" for path, target in reply.moved}
-            problem = problem or sanitize_line(reply.problem)
-        return moved, problem
+    async def _set_aside(self, places: Sequence[_Place]) -> tuple[dict[_Place, str], str]:
+        """Return where each is now, and why something could not be moved."""
+        own = {(folder, path or b"HEAD"): (folder, path) for folder, path in places}
+        fields = {"action": "set_aside", "paths": [[folder, path.hex()] for folder, path in own]}
+        reply, _ = await (await self._guard()).ask(replies.MovedReply, "guard", fields, limit_s=_GUARD_S)
+        moved = ((folder, bytes.fromhex(path), target) for folder, path, target in reply.moved)
+        return {own[folder, path]: _shown(folder, target) for folder, path, target in moved}, sanitize_line(reply.problem)
 
     async def _look(self, since_ns: int) -> tuple[list[_Found], bool]:
-        found: list[_Found] = []
-        is_cut = False
-        for folder in self._folders:
-            fields = {"action": "survey", "folder": folder, "since_ns": since_ns}
-            reply, _ = await (await self._guard()).ask(replies.SurveyReply, "guard", fields, limit_s=_SURVEY_S)
-            start = _start(folder)
-            found += [(start + bytes.fromhex(path), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found]
-            is_cut = is_cut or reply.is_cut
+        fields = {"action": "survey", "since_ns": since_ns}
+        reply, _ = await (await self._guard()).ask(replies.SurveyReply, "guard", fields, limit_s=_SURVEY_S)
         self._seen_ns = time.time_ns()
-        return found, is_cut
+        rows = (row for row in reply.found if row[0] in self._folders)
+        return [
+            ((folder, bytes.fromhex(path)), kind, is_fresh, inode) for folder, path, kind, is_fresh, inode in rows
+        ], reply.is_cut
 
-    def _judge(self, found: Sequence[_Found], put_back: bytes) -> tuple[list[bytes], list[bytes]]:
-        """Return what to quarantine and what only to report; skip the path that was restored."""
+    def _judge(self, found: Sequence[_Found], put_back: _Place | None) -> tuple[list[_Place], list[_Place]]:
+        """Return what to quarantine and what only to report; skip the place that was restored."""
         known = self._known or {}
-        moving: list[bytes] = []
-        notable: list[bytes] = []
-        for path, kind, is_fresh, inode in found:
-            is_known = known.get(path) == inode
-            if not is_fresh or (path == put_back and path in known) or (is_known and kind == "git"):
+        moving: list[_Place] = []
+        notable: list[_Place] = []
+        for place, kind, is_fresh, inode in found:
+            is_known = known.get(place) == inode
+            if not is_fresh or (place == put_back and place in known) or (is_known and kind == "git"):
                 continue
             is_named = kind == "read" or (is_known and kind != "gitfile")
-            (notable if is_named else moving).append(path)
+            (notable if is_named else moving).append(place)
         return moving, notable
 
 
@@ -226,17 +216,9 @@ def _now() -> GuardMoment:
     return GuardMoment(time.clock_gettime_ns(FILE_CLOCK), time.monotonic_ns())
 
 
-def _start(folder: str) -> bytes:
-    """Return what is before the paths of a folder: nothing for the workspace."""
-    return os.fsencode(folder) + b"/" if folder else b""
-
-
-def _folder_of(path: bytes, folders: Sequence[str]) -> str:
-    return next((folder for folder in folders if folder and path.startswith(_start(folder))), "")
-
-
-def _shown(path: bytes) -> str:
-    return sanitize_line(path.decode("utf-8", "replace"))
+def _shown(folder: str, path: bytes | str) -> str:
+    text = path if isinstance(path, str) else path.decode("utf-8", "replace")
+    return sanitize_line(f"{folder}/{text}" if folder else text)
 
 
 def _listed(paths: Sequence[str]) -> str:
@@ -294,11 +276,12 @@ async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = ())
         SandboxError: not all that a rule denies can be found or masked.
     """
     fields = {"action": "layout", "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
-    layout = SandboxLayout()
-    for folder in ("", *added):
-        reply, _ = await guard.ask(replies.LayoutReply, "guard", fields | {"folder": folder}, limit_s=_ANSWER_S)
-        found = from_reply(reply, folder)
-        layout = layout.with_added(found, folder) if folder else found
+    reply, _ = await guard.ask(replies.LayoutReply, "guard", fields, limit_s=_ANSWER_S)
+    if len(reply.folders) != 1 + len(added):
+        raise SandboxError("the sandbox sent an answer that cannot be: a folder is missing")
+    layout = from_reply(reply.folders[0])
+    for folder, each in zip(added, reply.folders[1:], strict=True):
+        layout = layout.with_added(from_reply(each, folder), folder)
     if layout.is_cut and masks.denied:
         raise SandboxUnavailable(_TOO_MANY, _FEWER)
     return layout

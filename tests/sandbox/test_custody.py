@@ -137,7 +137,7 @@ def test_what_is_behind_a_link_is_not_touched(tmp_path: Path) -> None:
 
 @for_each("path", ["../x", "/etc", "a/../..", "a//b", "a\0b", "."])
 def test_a_path_that_leads_out_is_refused(path: str) -> None:
-    facts: dict[str, object] = {"found": [[path.encode().hex(), "git", True, 1]], "is_cut": False}
+    facts: dict[str, object] = {"found": [["", path.encode().hex(), "git", True, 1]], "is_cut": False}
     with pytest.raises(SandboxError, match="answer that cannot be"):
         replies.parse(facts, replies.SurveyReply)
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from . import linux
-from .settings import Settings
+from .settings import Settings, read_table
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _KILL, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
@@ -36,8 +36,7 @@ _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
 _FIRST_UNKNOWN = 467  # open_tree_attr and everything that came after it, on every architecture
 
-with open(os.path.join(os.path.dirname(__file__), "calls.txt"), encoding="utf-8") as _file:
-    _CALLS = [line.split() for line in _file if line[0] not in "#\n"]
+_CALLS = read_table("calls")
 
 ANY_FAMILY = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK)
 INTERNET = (_AF_INET, _AF_INET6, _AF_NETLINK)

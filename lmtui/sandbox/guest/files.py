@@ -13,6 +13,7 @@ from importlib import import_module
 from . import beneath
 from .beneath import Missing, Refused, Root
 from .protocol import MAX_UPLOAD_BYTES, Message
+from .settings import read_table
 
 MAX_READ_BYTES = 16_777_216
 _MAX_HASHED_BYTES = 67_108_864
@@ -225,19 +226,9 @@ def _is_linked(folder: int, temporary: str, name: str) -> bool:
     return True
 
 
-# Run by a program outside without asking, or after a question that many answer in passing.
-RUN_OUTSIDE = frozenset((".mcp.json", ".vscode", ".envrc", ".idea"))
-# Read as instructions or settings by agents, git, shells and package managers.
-READ_OUTSIDE = frozenset((
-    "agents.md", "claude.md", "gemini.md", "agents.override.md", "claude.local.md", ".lmagent.md", ".claude", ".cursor",
-    ".cursorrules", ".windsurf", ".windsurfrules", ".gemini", ".codex", ".agents", ".aider.conf.yml", ".devcontainer",
-    ".devcontainer.json", ".zed", ".fleet", ".run", ".theia", ".gitmodules", ".gitattributes", ".gitconfig", ".lfsconfig",
-    ".pre-commit-config.yaml", ".husky", ".lefthook.yml", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout",
-    ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc",
-    ".login", ".inputrc", ".direnvrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc", ".ripgreprc", ".vimrc",
-    ".nvimrc", ".exrc", ".nvim.lua", ".dir-locals.el", ".gdbinit", ".lldbinit", ".tool-versions", ".mise.toml", "mise.toml",
-    ".autoenv", ".autoenv.zsh",
-))  # fmt: skip
+RUN_OUTSIDE, READ_OUTSIDE = (
+    frozenset(name for each, name in read_table("outside") if each == kind) for kind in ("run", "read")
+)
 
 
 def plain_name(name: str) -> str:

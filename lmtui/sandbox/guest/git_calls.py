@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from .beneath import Refused
-from .settings import Settings
+from .settings import Settings, read_table
 
 _HERE = Path(__file__).resolve().parent
 _READS = frozenset((
@@ -56,17 +56,7 @@ _CONFIG_S = 5.0
 _SUBMODULE = "160000 "  # the mode of one in git's index
 _MOST_REPOSITORIES = 200
 _MAX_GITFILE_BYTES = 4096
-_OPTIONS = (
-    "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.editor=true", "core.sshCommand=false",
-    "core.askPass=", "credential.helper=", "diff.external=", "sequence.editor=false", "commit.gpgSign=false",
-    "tag.gpgSign=false", "push.gpgSign=false", "gpg.program=false", "gc.auto=0", "maintenance.auto=false",
-    "protocol.allow=never",
-    "safe.bareRepository=explicit", "safe.directory=*", "submodule.recurse=false", "color.ui=false",
-    "advice.detachedHead=false", "log.showSignature=false", "gpg.ssh.program=false",
-    "gpg.x509.program=false", "gpg.ssh.defaultKeyCommand=false", "core.alternateRefsCommand=false",
-    "diff.submodule=short", "status.submoduleSummary=false", "init.templateDir=", "core.protectHFS=true",
-    "core.protectNTFS=true", "rebase.instructionFormat=%s", "receive.denyCurrentBranch=refuse",
-)  # fmt: skip
+_OPTIONS = [piece for (option,) in read_table("git_options") for piece in ("-c", option)]
 
 
 def git_command(arguments: list[str], settings: Settings, reach: str = "") -> tuple[tuple[str, ...], dict[str, str]]:
@@ -85,7 +75,7 @@ def git_command(arguments: list[str], settings: Settings, reach: str = "") -> tu
     _check(arguments, _REMOTES if reach and settings.git_writes else _WRITES if settings.git_writes else _READS)
     subcommand, rest = arguments[0], arguments[1:]
     ignored = f"{os.path.dirname(settings.git_config)}/excludes" if settings.git_config else f"{_HERE}/gitignore"
-    options = [piece for option in (*_OPTIONS, f"core.excludesFile={ignored}") for piece in ("-c", option)]
+    options = [*_OPTIONS, "-c", f"core.excludesFile={ignored}"]
     locks = [] if settings.git_writes else ["--no-optional-locks"]
     plain = ["--no-ext-diff", "--no-textconv"] if subcommand in _SHOW_DIFFS - {"stash"} else []
     plain += ["--no-textconv"] if subcommand in ("blame", "grep") else []

@@ -16,7 +16,7 @@ import re
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from . import quarantine
@@ -257,19 +257,20 @@ class Layout:
             "stamp": self._git_stamp() if masked else "",
         }
 
-    def survey(self, since_ns: int) -> Message:
+    def survey(self, since_ns: int, sharing: int = 1) -> Message:
         """Return what there is as [path in hex, kind, whether it changed since, inode number], folders near the root first.
 
         Kinds: `git` (a folder `.git`), `gitconfig` (the same, where what git obeys changed), `gitfile` (a `.git` that is no
         folder), `bare` (a folder that is a repository itself), `run` and `read`.  `is_cut` tells that not everything was seen.
+        One answer has room for `sharing` folders.
         """
         found: list[list[object]] = []
-        room = _MAX_FOUND_BYTES
+        room = _MAX_FOUND_BYTES // sharing
         for path, folder, _ in self._walk(surveys=True):
             there = folder.named | ({path: "bare"} if folder.marks else {})
             rows = [row for each, kind in there.items() for row in self._judged(each, kind, folder.marks, since_ns)]
             room -= sum(map(len, there))
-            if len(found) + len(rows) > _MAX_FOUND or room < 0:
+            if len(found) + len(rows) > _MAX_FOUND // sharing or room < 0:
                 self._is_cut = True
                 break
             found += rows
@@ -498,18 +499,14 @@ def _stamp(facts: os.stat_result) -> tuple[int, ...]:
 
 
 class Guard:
-    """Serves one workspace.
+    """Serves one workspace, and the folders that were added to it as writable (`added`)."""
 
-    Args:
-        folder: the workspace, or a folder that was added to it as writable.
-        is_added: it is such a folder.
-    """
-
-    def __init__(self, folder: str, *, is_added: bool = False) -> None:
-        self._is_added = is_added
-        self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._layout = Layout(folder, is_added=is_added)
-        self._vault = Vault(self._root)
+    def __init__(self, workspace: str, added: Sequence[str]) -> None:
+        folders = {"": workspace} | {each: each for each in added}
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        self._roots = {name: os.open(folder, flags) for name, folder in folders.items()}
+        self._layouts = {name: Layout(folder, is_added=name != "") for name, folder in folders.items()}
+        self._vault = Vault(self._roots[""])
 
     def answer(self, message: Message) -> Message:
         """Do what a message asks for.
@@ -519,9 +516,9 @@ class Guard:
         """
         match message["action"]:
             case "layout":
-                return self._look(message)
+                return {"folders": [self._look(name, message) for name in self._roots]}
             case "survey":
-                return self._layout.survey(int(message["since_ns"]))
+                return self._survey(int(message["since_ns"]))
             case "keep":
                 self._vault.keep()
                 return {}
@@ -533,25 +530,30 @@ class Guard:
                 return self._take_away(str(message["name"]))
         raise Refused("unknown guard request")
 
-    def _look(self, message: Message) -> Message:
-        """Look at the folder.  In an added one `.lmagent` is made, for the quarantine, and masked as a whole."""
-        if self._is_added:
+    def _look(self, name: str, message: Message) -> Message:
+        """Look at a folder.  In an added one `.lmagent` is made, for the quarantine, and masked as a whole."""
+        if name:
             with suppress(OSError):
-                os.mkdir(".lmagent", 0o755, dir_fd=self._root)
-        found = self._layout.look(*(str(message[name]) for name in ("denied", "secret", "shown")))
-        if self._is_added and found["lmagent"] == "folder":
-            inode = os.stat(".lmagent", dir_fd=self._root, follow_symlinks=False).st_ino
+                os.mkdir(".lmagent", 0o755, dir_fd=self._roots[name])
+        found = self._layouts[name].look(*(str(message[each]) for each in ("denied", "secret", "shown")))
+        if name and found["lmagent"] == "folder":
+            inode = os.stat(".lmagent", dir_fd=self._roots[name], follow_symlinks=False).st_ino
             found["masked"] = [[b".lmagent".hex(), True, False, inode], *found["masked"]]
         return found
 
+    def _survey(self, since_ns: int) -> Message:
+        seen = {name: layout.survey(since_ns, len(self._layouts)) for name, layout in self._layouts.items()}
+        found = [[name, *row] for name, each in seen.items() for row in each["found"]]
+        return {"found": found, "is_cut": any(each["is_cut"] for each in seen.values())}
+
     def _set_aside(self, message: Message) -> Message:
-        """Move paths to the quarantine, as many as possible."""
+        """Move paths to the quarantine of their folder, as many as possible."""
         moved: list[list[str]] = []
         problem = ""
-        for path in message["paths"]:
+        for name, path in message["paths"]:
             try:
-                if target := quarantine.set_aside(self._root, bytes.fromhex(path)):
-                    moved.append([path, target])
+                if target := quarantine.set_aside(self._roots[name], bytes.fromhex(path)):
+                    moved.append([name, path, target])
             except Refused as refusal:
                 problem = problem or f"{bytes.fromhex(path).decode('utf-8', 'replace')}: {refusal}"
         return {"moved": moved, "problem": problem}
@@ -559,6 +561,6 @@ class Guard:
     def _take_away(self, name: str) -> Message:
         """Remove a probe file at the top of the workspace."""
         with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self._root)
+            os.unlink(name, dir_fd=self._roots[""])
             return {"was_there": True}
         return {"was_there": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 
 
@@ -84,3 +85,9 @@ def parse(text: str) -> Settings:
         ValueError: it is not JSON.
     """
     return Settings(**{name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()})
+
+
+def read_table(name: str) -> list[list[str]]:
+    """Return the rows of a table next to this file; lines that begin with # are comments."""
+    with open(os.path.join(os.path.dirname(__file__), f"{name}.txt"), encoding="utf-8") as file:
+        return [line.split() for line in file if line[0] not in "#\n"]

@@ -106,8 +106,7 @@ class Supervisor:
         self._uploads: dict[int, bytearray] = {}
         shells = (f"{folder}/bash" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep))
         self._shell = next((shell for shell in shells if os.access(shell, os.X_OK)), "/bin/sh")
-        guarded = {"": options.root} | {each: each for each in options.writable} if options.guards else {}
-        self._guards = {name: _module("guard").Guard(folder, is_added=name != "") for name, folder in guarded.items()}
+        self._guard = _module("guard").Guard(options.root, options.writable) if options.guards else None
         self._has_served = False
         # What returns nothing answers later, or never.
         self._operations: dict[str, Callable[[int, Message, bytes], Message | None]] = {
@@ -123,7 +122,7 @@ class Supervisor:
             "real": lambda _, message, __: files.real_paths(self._root_of(message), list(message["paths"])),
             "mkdir": self._mkdir,
             **dict.fromkeys(("list", "listing", "glob", "grep"), self._search),
-            "guard": self._guard,
+            "guard": self._ask_guard,
             "freeze": lambda *_: {"is_frozen": process_tree.freeze()},
             "thaw": self._thaw,
             "compare": self._compare,
@@ -312,11 +311,10 @@ class Supervisor:
             self._jobs.start(identity, lambda: _module("restore").run(store, message, given), checkpoints.LONGEST_S)
         return None
 
-    def _guard(self, _identity: int, message: Message, _data: bytes) -> Message:
-        guard = self._guards.get(str(message.get("folder", "")))
-        if guard is None:
-            raise Refused("this instance does not guard that folder")
-        answer: Message = guard.answer(message)
+    def _ask_guard(self, _identity: int, message: Message, _data: bytes) -> Message:
+        if self._guard is None:
+            raise Refused("this instance guards nothing")
+        answer: Message = self._guard.answer(message)
         return answer
 
     def _thaw(self, *_: object) -> Message:
