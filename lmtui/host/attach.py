@@ -209,11 +209,12 @@ class Attachment:
             case _ if member.name == "answer_with":
                 return self._hub.shared(self._runtime).ask_with(self, given["ask"])
             case _ if member.kind is Kind.ASYNC:
-                value = await getattr(target, member.name)(**given)
+                return await getattr(target, member.name)(**given)
+            case _ if "in_thread" in member.marks:
+                value = await asyncio.to_thread(_call, target, member, given)
                 return self._hub.as_seen_here(value) if member.full_name in _LISTS else value
             case _:
-                is_slow = "in_thread" in member.marks
-                return await asyncio.to_thread(_call, target, member, given) if is_slow else _call(target, member, given)
+                return _call(target, member, given)
 
     def _answer(self, call: rpc.RemoteCall, member: Member, value: Any) -> Any:
         """Return what a client is sent of a value; a function ends what it was given, an object is addressed by a name."""

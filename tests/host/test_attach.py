@@ -18,6 +18,7 @@ from lmtui.features.jobs.values import Jobs
 from lmtui.features.mcp.values import McpServers, ServerState
 from lmtui.host import attach, rpc
 from lmtui.host.connect import Target
+from lmtui.host.hub import GivenSettings
 from lmtui.host.remote import RemoteHost
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
@@ -102,6 +103,17 @@ async def test_a_network_client_chooses_among_the_users_servers_alone(start: Sta
             assert "not one of the user's servers" in answer["error"]["message"]
         answer = await _call(socket, "host", "", "switch_model", session_id=session_id, url=host.model.url, model="scripted")
         assert "ok" in answer
+
+
+async def test_a_session_that_another_runtime_of_the_host_has_open_is_open_here(start: Start) -> None:
+    host = await start(DONE)
+    session = await (await host.hub.runtime(host.folder, GivenSettings({"seed": 7}))).new_session()
+    session.submit("go")
+    await session.wait_idle()
+    async with _attached(host) as socket:
+        await _greet(socket, host)
+        (row,) = (await _call(socket, "host", "archive", "sessions"))["ok"]
+    assert (row["id"], row["is_open"], row["is_elsewhere"]) == (session.id, True, False)
 
 
 async def test_a_network_client_undoes_only_by_a_plan_that_the_host_made(start: Start) -> None:
