@@ -180,23 +180,19 @@ def _decided(row: AuditRow) -> str:
 
 
 _SHELL_S = 120
+Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
 async def sandbox_report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Do what the action says and return the exit code."""
-    if arguments.action == "check":
-        return await _check(workspace, is_json=arguments.json)
-    if arguments.action == "image":
-        return await (_project_image if arguments.project else _image)(workspace, loaded, arguments)
-    if arguments.action == "explain":
-        return await _explain(workspace, loaded, is_json=arguments.json)
-    return await _shell(workspace, loaded)
+    actions: dict[str, Report] = {"check": _check, "explain": _explain, "image": _image, "shell": _shell}
+    return await actions[arguments.action](workspace, loaded, arguments)
 
 
-async def _check(workspace: Path, *, is_json: bool) -> int:
+async def _check(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as other:  # the machine is checked, so where the user is does not matter
         reports = await backend_reports(Path(other) if workspace_problem(workspace) else workspace)
-    if is_json:
+    if arguments.json:
         print_json([asdict(found) for found in reports])
     else:
         for found in reports:
@@ -207,12 +203,12 @@ async def _check(workspace: Path, *, is_json: bool) -> int:
     return 0 if any(found.works for found in reports) else 1
 
 
-async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
+async def _explain(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Say what the sandbox of this project is, which of its tools commands see, and why."""
     async with open_runtime(workspace, loaded.config) as runtime:
         sandbox = await runtime.sandbox()
         status, path, hosts = await sandbox.status(), await _path_in(sandbox), await sandbox.package_hosts()
-    if is_json:
+    if arguments.json:
         print_json(asdict(status) | {"path": path.split(":"), "package_hosts": list(hosts)})
         return 0
     say(f"{status.text}{f' ({status.reason})' if status.reason else ''}")
@@ -231,8 +227,8 @@ def _say(line: str) -> None:
     say(line, file=sys.stderr, flush=True)
 
 
-async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
-    """Show how the project describes its image, ask, and build it."""
+async def _project_image(workspace: Path, loaded: Loaded, *, is_yes: bool) -> str:
+    """Show how the project describes its image, ask, build it and return its name; empty where the user does not want it."""
     async with open_runtime(workspace, replace(loaded.config, sandbox="process")) as runtime:
         sandbox = await runtime.sandbox()
         source, texts = await project_image_source(sandbox)
@@ -242,25 +238,28 @@ async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Na
         for key in source.ignored:
             _say(f"{source.file}: lmtui does not act on {key}")
         is_there = sys.stdin.isatty() and sys.stderr.isatty()
-        if not arguments.yes and not is_there:
+        if not is_yes and not is_there:
             _say("Nothing was built. lmtui sandbox image --project --yes builds it without asking.")
-            return EXIT_BLOCKED
-        if not arguments.yes:
+            return ""
+        if not is_yes:
             _say("Docker runs these steps with network access, outside the sandbox of your sessions. Build the image? [y/N] ")
             if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in YES:
-                return EXIT_BLOCKED
-        name = await make_project_image(workspace, sandbox, source, texts, _say)
+                return ""
+        return await make_project_image(workspace, sandbox, source, texts, _say)
+
+
+async def _image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    if arguments.project:
+        name = await _project_image(workspace, loaded, is_yes=arguments.yes)
+    else:
+        name = await build_image(loaded.config.image, source=arguments.source, say=_say)
+    if not name:
+        return EXIT_BLOCKED
     print(json.dumps({"image": name}) if arguments.json else name)
     return 0
 
 
-async def _image(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
-    name = await build_image(loaded.config.image, source=arguments.source, say=_say)
-    print(json.dumps({"image": name}) if arguments.json else name)
-    return 0
-
-
-async def _shell(workspace: Path, loaded: Loaded) -> int:
+async def _shell(workspace: Path, loaded: Loaded, _: argparse.Namespace) -> int:
     """Run lines of standard input, one command each, until it ends."""
     async with open_runtime(workspace, replace(loaded.config, mode="auto")) as runtime:
         sandbox = await runtime.sandbox()
@@ -297,9 +296,6 @@ async def _run_line(sandbox: Sandbox, line: str) -> None:
     print(result.output.removeprefix(shown), *(f"{note}\n" for note in result.notes), sep="", end="", flush=True)
     if result.exit_code:
         say(f"(exit code {result.exit_code})", file=sys.stderr)
-
-
-Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import shlex
@@ -11,10 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
@@ -51,10 +52,11 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
     if not found:
         plain.say("no model server answers here")
     keep = ", or enter to keep that server" if lacking else ""
-    asked = "" if lacking is None or lacking.note not in KEY_NOTES else lacking.url
+    question = f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: "
+    typed = lacking.url if lacking and lacking.note in KEY_NOTES else ""
+    wants_key = bool(typed)
     while True:
-        question = f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: "
-        typed, asked, wants_key = asked or plain.terminal.read(question).strip(), "", bool(asked)
+        typed = typed or plain.terminal.read(question).strip()
         if lacking and not typed:
             return None
         try:
@@ -71,6 +73,7 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
                 plain.say("Type a number, an address or demo. Ctrl+D leaves.")
         except LmtuiError as error:
             plain.say(f"error: {error.full_text()}")
+        typed, wants_key = "", False
 
 
 def _use_address(plain: PlainSession, url: str, *, wants_key: bool) -> list[tuple[str, str, str]] | None:
@@ -340,29 +343,24 @@ class Console:
 
     def run(self, open_host: Callable[[], SessionHost], start: PlainStart) -> int:
         """Open the host, talk until the user leaves, close everything, and return the exit code."""
-        loop = LoopThread()
-        host: SessionHost | None = None
-        serving: Future[None] | None = None
-        try:
-            host = loop.do(open_host)
+        with contextlib.closing(LoopThread()) as loop, contextlib.suppress(EOFError):
+            host, serving = loop.do(open_host), None
             self._plain = PlainSession(loop, host, self._terminal)
             self._commands = PlainCommands(self._plain)
-            self._begin(start)
-            serving = loop.start(host.serve())
-            if start.session_id:
-                self._follow()
-            return self._talk(start.task)
-        except KeyboardInterrupt:
-            return EXIT_INTERRUPTED
-        except EOFError:
-            return 0
-        finally:
-            if serving is not None:
-                _ = serving.cancel()
-            if host is not None:
+            try:
+                self._begin(start)
+                serving = loop.start(host.serve())
+                if start.session_id:
+                    self._follow()
+                self._talk(start.task)
+            except KeyboardInterrupt:
+                return EXIT_INTERRUPTED
+            finally:
+                if serving is not None:
+                    _ = serving.cancel()
                 loop.wait(host.close())
                 self._tell_last_notices()
-            loop.close()
+        return 0
 
     def _begin(self, start: PlainStart) -> None:
         host, loop = self._plain.host, self._plain.loop
@@ -383,7 +381,7 @@ class Console:
 
     # -- talking --------------------------------------------------------------------------------------------------------
 
-    def _talk(self, task: str) -> int:
+    def _talk(self, task: str) -> NoReturn:
         text, is_leaving = task, False
         if task:
             self._terminal.say(f"{PROMPT}{sanitize_line(task)}")
