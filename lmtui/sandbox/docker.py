@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import json
 import os
 import socket
 import tempfile
@@ -75,32 +73,9 @@ class ContainerLink(Link):
             self.reader.feed_eof()
 
 
-_NAMES = Path(__file__).parent / "syscalls.txt"
-_NAMESPACE_FLAGS = 0x7E020000
-_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
-_PERSONALITIES = (0, 0x8, 0x20000, 0xFFFFFFFF)  # plain, PER_LINUX32, UNAME26, "only tell"
-
-
-def profile() -> str:
-    """Return the profile for the engine's `security_opt`."""
-    rules: list[dict[str, object]] = [
-        {"names": _NAMES.read_text(encoding="ascii").split(), "action": "SCMP_ACT_ALLOW"},
-        _allow("clone", 0, _NAMESPACE_FLAGS, "SCMP_CMP_MASKED_EQ"),
-        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS},  # libc falls back to clone
-        _allow("socketpair", 0, 1),
-        *(_allow("socket", 0, family) for family in _FAMILIES),
-        *(_allow("personality", 0, value) for value in _PERSONALITIES),
-    ]
-    names = ("SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64")
-    architectures = [{"architecture": name, "subArchitectures": []} for name in names]
-    return json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "archMap": architectures, "syscalls": rules})
-
-
-def _allow(name: str, index: int, value: int, operation: str = "SCMP_CMP_EQ") -> dict[str, object]:
-    argument = {"index": index, "value": value, "valueTwo": 0, "op": operation}
-    return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": [argument]}
-
-
+# The profile for the engine's `security_opt`: what is not named is refused; for clone3 libc falls back to clone.  The arguments
+# of clone are namespaces, those of socket families (unix, internet, netlink), those of personality plain, PER_LINUX32, UNAME26.
+_PROFILE = Path(__file__).with_name("seccomp.json").read_text("ascii")
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSTEM_PATH = (*_PATH_INSIDE.split(":"), "/opt/lmtui/bin")
 _OWN_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
@@ -289,7 +264,7 @@ class DockerBackend:
         return self._limits.memory_mb + self._limits.tmp_mb + _OWN_MEMORY_MB
 
     def _profile(self) -> str:
-        return profile()
+        return _PROFILE
 
     def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
         """Return what of the isolation the engine did not take over, or an empty text."""

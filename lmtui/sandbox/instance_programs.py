@@ -146,9 +146,9 @@ class SandboxBackground:
         if entry.exit_code is not None:
             raise SandboxError(f"{identity} has ended (exit code {entry.exit_code})")
         data = text.encode("utf-8", "surrogatepass")
-        fed, _ = await entry.client.ask(replies.FedReply, "input", {"target": entry.number}, data, limit_s=_INPUT_S)
-        if fed.taken < len(data):
-            raise SandboxError(f"{identity} took {fed.taken:,} of {len(data):,} bytes: it does not read its input")
+        fed, _ = await entry.client.ask(replies.CountReply, "input", {"target": entry.number}, data, limit_s=_INPUT_S)
+        if fed.count < len(data):
+            raise SandboxError(f"{identity} took {fed.count:,} of {len(data):,} bytes: it does not read its input")
 
     async def stop(self, identity: str) -> BackgroundCommand:
         entry = self._entry(identity)

@@ -68,18 +68,24 @@ class RunReply(Reply):
     skipped: Annotated[list[_Line], Field(max_length=20)] = []
 
 
+class YesReply(Reply):
+    """Whether it is so, or was done; data may be next to it."""
+
+    is_so: bool
+
+
+class CountReply(Reply):
+    """How many there were: bytes that a program took, states that were dropped."""
+
+    count: _Count
+
+
 class ReadReply(Reply):
     """What a file is; the data next to it is its bytes."""
 
     size: _Count
     mode: Annotated[int, Field(ge=0, le=0o7777)]
     sha256: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{64})?$")]
-
-
-class MadeReply(Reply):
-    """Whether a folder was made."""
-
-    made: bool
 
 
 class ListReply(Reply):
@@ -150,23 +156,11 @@ class SnapshotReply(StateReply, LeftOutReply):
     """A state that was kept, and what it does not hold."""
 
 
-class PrunedReply(Reply):
-    """How many states were dropped."""
-
-    dropped: _Count
-
-
 class ChangesReply(Reply):
     """The difference of two states: path, status, added and removed lines (-1 for binary), patch."""
 
     files: Annotated[list[_Change], Field(max_length=2000)]
     total: _Count
-
-
-class FoundReply(Reply):
-    """Whether a state has a file; the data next to it is its bytes."""
-
-    found: bool
 
 
 class RestoredReply(Reply):
@@ -213,24 +207,6 @@ class MovedReply(Reply):
 
     moved: Annotated[list[_Moved], Field(max_length=4000)]
     problem: _Line
-
-
-class TakenReply(Reply):
-    """Whether there was something to remove."""
-
-    was_there: bool
-
-
-class FedReply(Reply):
-    """How many bytes of input a command took."""
-
-    taken: int
-
-
-class FrozenReply(Reply):
-    """Whether every process is stopped."""
-
-    is_frozen: bool
 
 
 class CompareReply(Reply):

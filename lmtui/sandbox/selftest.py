@@ -37,9 +37,8 @@ async def verify_read_only(client: Client, guard: Client) -> None:
     """
     probe = f".lmtui-probe-{secrets.token_hex(6)}"
     changed = await _said(client, _READ_ONLY_SCRIPT.replace("PROBE", probe), "the read-only instance failed its test")
-    taken, _ = await guard.ask(replies.TakenReply, "guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
-    is_left = taken.was_there
-    if changed != ["scratch"] or is_left:
+    taken, _ = await guard.ask(replies.YesReply, "guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
+    if changed != ["scratch"] or taken.is_so:
         what = ", ".join(each for each in changed if each != "scratch") or "its scratch space is missing"
         raise SandboxUnavailable(f"the read-only instance failed its test: {what}")
 

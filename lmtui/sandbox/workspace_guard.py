@@ -351,7 +351,7 @@ async def has_secrets(view: Client, expression: str) -> bool:
 async def freeze(client: Client) -> None:
     """Stop every process of an instance; end it if its supervisor cannot do that."""
     with contextlib.suppress(SandboxError):
-        if (await client.ask(replies.FrozenReply, "freeze", {}, limit_s=_FREEZING_S))[0].is_frozen:
+        if (await client.ask(replies.YesReply, "freeze", {}, limit_s=_FREEZING_S))[0].is_so:
             return
     await client.close()
 

@@ -228,13 +228,15 @@ class WorkspaceSandbox:
         async with opened as client:
             with self._pool.network_approvals.open(asked):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
-        for ended in self.background.take_endings() if is_real else ():
-            result = _with_note(result, f"[background command {ended.id} {ended.state}: {sanitize_line(ended.command)[:80]}]")
+        notes = [
+            f"[background command {ended.id} {ended.state}: {sanitize_line(ended.command)[:80]}]"
+            for ended in (self.background.take_endings() if is_real else ())
+        ]
         is_refused = _READ_ONLY_GIT.search(result.output) or (result.exit_code and not result.output)  # `stash` says nothing
         if chosen.backend.has_mounts and is_refused and names_writing_git(command):
-            result = _with_note(result, _OTHER_GIT if is_other else _GIT_HINT)
-        result = await self._with_ways(result, chosen, gate)
-        return _with_findings(self._with_masks(result), findings)
+            notes.append(_OTHER_GIT if is_other else _GIT_HINT)
+        notes += [*await self._ways(result, chosen, gate), *self._masks_met(result)]
+        return _with_notes(result, notes, findings)
 
     async def package_hosts(self) -> Sequence[str]:
         self._indexes.append(indexes := await self._find_indexes())
@@ -269,29 +271,29 @@ class WorkspaceSandbox:
         finally:
             await proxy.close()
             await self._pool.refresh_tools()
-        return _with_findings(self._with_masks(result), findings)
+        return _with_notes(result, self._masks_met(result), findings)
 
-    async def _with_ways(self, result: ExecResult, chosen: ChosenBackend, gate: ToolGate | None) -> ExecResult:
+    async def _ways(self, result: ExecResult, chosen: ChosenBackend, gate: ToolGate | None) -> list[str]:
         """Say of a command that missed a program or the network how it gets it."""
         tail, backend = result.output[-_TAIL_CHARS:], chosen.backend
         if result.exit_code == 0 or not backend.is_isolated:
-            return result
+            return []
         if backend.name in FULL and chosen.status.network == "none" and _NO_NETWORK.search(tail):
-            return _with_note(result, _HOW_TO_INSTALL)
-        if result.exit_code in _NOT_STARTED:
-            if await self._pool.refresh_tools():
-                return _with_note(result, _TOOLS_CHANGED)
-            in_image = backend.name in ("docker", "podman")
-            found, notes = await asyncio.to_thread(find_missing, tail, self._pool.workspace, in_image=in_image)
-            if gate is not None and await self._offer_tools(backend.tools.offered | found, gate):
-                return _with_note(result, _TOOLS_CHANGED)
-            notes += [f"not in the sandbox: {each}" for each in backend.tools.withheld]
-            for note in notes:
-                if gate is not None and note not in self._warned:
-                    self._warned.add(note)
-                    gate.warn(note)
-            return _with_note(result, "\n".join(f"[{note}]" for note in notes)) if notes else result
-        return result
+            return [_HOW_TO_INSTALL]
+        if result.exit_code not in _NOT_STARTED:
+            return []
+        if await self._pool.refresh_tools():
+            return [_TOOLS_CHANGED]
+        in_image = backend.name in ("docker", "podman")
+        found, notes = await asyncio.to_thread(find_missing, tail, self._pool.workspace, in_image=in_image)
+        if gate is not None and await self._offer_tools(backend.tools.offered | found, gate):
+            return [_TOOLS_CHANGED]
+        notes += [f"not in the sandbox: {each}" for each in backend.tools.withheld]
+        for note in notes:
+            if gate is not None and note not in self._warned:
+                self._warned.add(note)
+                gate.warn(note)
+        return [f"[{note}]" for note in notes]
 
     async def _offer_tools(self, offers: Mapping[str, str], gate: ToolGate) -> bool:
         """Ask the user which folders of tools to show; True if there was one."""
@@ -304,16 +306,15 @@ class WorkspaceSandbox:
                 shown = True
         return shown
 
-    def _with_masks(self, result: ExecResult) -> ExecResult:
+    def _masks_met(self, result: ExecResult) -> list[str]:
         """Say of a command that met masked files why it could not read them."""
         if result.exit_code == 0 or "ermission denied" not in result.output:
-            return result
+            return []
         met = [path for path in self._pool.masked if path.rpartition("/")[2] in result.output and path not in self._revealed]
         denied = [sanitize_line(path) for path in met if self._pool.masked[path]][:_MOST_NAMED]
         secret = [sanitize_line(path) for path in met if not self._pool.masked[path] and not path.startswith("/")][:_MOST_NAMED]
-        if denied:
-            result = _with_note(result, _MASKED_BY_RULE.format(paths=", ".join(denied)))
-        return _with_note(result, _MASKED_BY_NAME.format(paths=", ".join(secret))) if secret else result
+        told = ((_MASKED_BY_RULE, denied), (_MASKED_BY_NAME, secret))
+        return [text.format(paths=", ".join(paths)) for text, paths in told if paths]
 
     async def run_git(
         self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30, folder: str = ""
@@ -329,7 +330,7 @@ class WorkspaceSandbox:
             return await self._run(await self._pool.client(InstanceKind.VIEW), "git", timeout_s, None, **fields)
         async with self._pool.git_client(findings) as client:
             result = await self._run(client, "git", timeout_s, None, **fields)
-        return _with_findings(result, findings)
+        return _with_notes(result, (), findings)
 
     async def _run_git_commands(
         self, commands: Sequence[GitCommand], timeout_s: int, on_output: OutputSink | None, gate: ToolGate | None
@@ -358,10 +359,9 @@ class WorkspaceSandbox:
             )  # fmt: skip
             if last.exit_code != 0:
                 break
-        if "did not match any file" in result.output:
-            result = _with_note(result, _LITERAL)
+        notes = [_LITERAL] if "did not match any file" in result.output else []
         is_history = result.exit_code in (0, 1) and any(words[0] not in ("add", "mv", "restore", "rm") for _, words in commands)
-        return _with_findings(_with_note(result, _GIT_UNDO) if is_history else result, findings)
+        return _with_notes(result, [*notes, *[_GIT_UNDO] * is_history], findings)
 
     async def _with_message(self, command: GitCommand) -> tuple[str, ...]:
         """Return the arguments of a git command with the text of the file that it takes its message from.
@@ -436,8 +436,8 @@ class WorkspaceSandbox:
         await self._call("write", replies.Reply, data, at=path, expect_sha256=expect_sha256)
 
     async def make_directory(self, path: str) -> bool:
-        reply, _ = await self._call("mkdir", replies.MadeReply, at=path)
-        return reply.made
+        reply, _ = await self._call("mkdir", replies.YesReply, at=path)
+        return reply.is_so
 
     async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
         reply, _ = await self._call("list", replies.ListReply, at=path, depth=depth, max_entries=max_entries)
@@ -509,26 +509,25 @@ class WorkspaceSandbox:
             saved_path=saved,
             data=data if len(data) == reply.total else b"",
         )
-        if reply.skipped:
-            result = _with_note(result, f"[hooks that git did not run here: {sanitize_line(', '.join(reply.skipped))}]")
+        notes = [f"[hooks that git did not run here: {sanitize_line(', '.join(reply.skipped))}]"] if reply.skipped else []
         for words, why in _GIT_WHY if op == "git" and result.exit_code else ():
             if match := words.search(result.output):
-                note = f"[{why.format(match[1])} in the sandbox: run this git command in a terminal]"
-                result = _with_note(result, sanitize_line(note))
+                notes.append(sanitize_line(f"[{why.format(match[1])} in the sandbox: run this git command in a terminal]"))
         if not reply.clean:
             await client.close()  # what could not be killed from inside goes with the instance
         if op == "run" and self._pool.notice:
-            result, self._pool.notice = _with_note(result, f"[{self._pool.notice}]"), ""
-        return self._with_limits(result, reply.reason, int(str(fields["memory_mb"])))
+            notes.append(f"[{self._pool.notice}]")
+            self._pool.notice = ""
+        return _with_notes(result, [*notes, *self._limits_met(result, reply.reason, int(str(fields["memory_mb"])))])
 
-    def _with_limits(self, result: ExecResult, reason: str, memory_mb: int) -> ExecResult:
+    def _limits_met(self, result: ExecResult, reason: str, memory_mb: int) -> list[str]:
         """Say of a command that met a limit which one, and what raises it."""
         limits = self.limits
         is_lower = memory_mb < limits.memory_mb
         hint = f"memory_mb can be up to {limits.memory_mb:,}" if is_lower else "the setting command_memory_mb is the limit"
         met = [note for words, note in _LIMITS_MET.items() if result.exit_code and words.search(result.output[-_TAIL_CHARS:])]
         notes = [_ENDS[reason]] if reason in _ENDS else met
-        return _with_note(result, notes[0].format(limits=limits, memory_mb=memory_mb, memory_hint=hint)) if notes else result
+        return [note.format(limits=limits, memory_mb=memory_mb, memory_hint=hint) for note in notes[:1]]
 
     def _view(self, kind: InstanceKind, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
         """Return another way to the same instances, without what starts programs."""
@@ -566,11 +565,8 @@ def _below(folder: str, path: str) -> str:
     return f"{folder}/{path}".rstrip("/") if folder else path
 
 
-def _with_note(result: ExecResult, note: str) -> ExecResult:
-    return replace(result, notes=(*result.notes, note))
-
-
-def _with_findings(result: ExecResult, findings: Sequence[Findings]) -> ExecResult:
+def _with_notes(result: ExecResult, notes: Sequence[str], findings: Sequence[Findings] = ()) -> ExecResult:
+    result = replace(result, notes=(*result.notes, *notes))
     for found in findings:
         notes = (*result.notes, *found.notes)
         result = replace(result, quarantined=found.quarantined, notable=found.notable, notes=notes)

@@ -42,8 +42,7 @@ class SandboxCheckpoints:
         if not self._is_pruned:
             self._is_pruned = True
             limits = {"max_bytes": _MAX_STORE_BYTES, "max_age_s": _MAX_AGE_S}
-            pruned, _ = await self._call("prune", replies.PrunedReply, **limits)
-            dropped = pruned.dropped
+            dropped = (await self._call("prune", replies.CountReply, **limits))[0].count
         return Snapshot(reply.tree, tuple(map(sanitize_path, reply.left_out)), reply.left_out_total, dropped)
 
     async def ignored(self) -> tuple[str, ...]:
@@ -79,11 +78,11 @@ class SandboxCheckpoints:
 
     async def patch(self, before: str, after: str) -> bytes:
         """Return the difference of two states as `git apply` takes it."""
-        return (await self._call("patch", replies.FoundReply, before=before, after=after))[1]
+        return (await self._call("patch", replies.YesReply, before=before, after=after))[1]
 
     async def read(self, snapshot: str, path: str) -> bytes | None:
-        reply, data = await self._call("content", replies.FoundReply, tree=snapshot, path=path)
-        return data if reply.found else None
+        reply, data = await self._call("content", replies.YesReply, tree=snapshot, path=path)
+        return data if reply.is_so else None
 
     async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
         await self._restored(source=source, expected=expected, paths=list(paths), over=list(over))

@@ -242,7 +242,7 @@ class Store:
         while self._size_bytes() > max_bytes and len(kept) > 1:
             kept = kept[len(kept) // 2 :]
             self._keep_only(kept)
-        return {"dropped": len(lines) - len(kept)}
+        return {"count": len(lines) - len(kept)}
 
     def content(self, tree: str, path: str) -> bytes | None:
         """Return a file as a state has it, None where it has none."""

@@ -79,9 +79,9 @@ def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Mess
 
 
 def make_directory(root: Root, path: str) -> Message:
-    """Make a folder and its parents; `made` tells whether it was missing."""
+    """Make a folder and its parents; `is_so` tells whether it was missing."""
     _refuse_what_is_run(path)
-    return {"made": make_folders(root, path)}
+    return {"is_so": make_folders(root, path)}
 
 
 def list_directory(root: Root, path: str, depth: int, max_entries: int) -> Message:

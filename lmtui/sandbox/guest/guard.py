@@ -562,5 +562,5 @@ class Guard:
         """Remove a probe file at the top of the workspace."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._roots[""])
-            return {"was_there": True}
-        return {"was_there": False}
+            return {"is_so": True}
+        return {"is_so": False}

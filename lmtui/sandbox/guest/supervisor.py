@@ -115,7 +115,7 @@ class Supervisor:
             "git": self._git,
             "serve": self._serve,
             "feed": lambda _, message, data: self._jobs.feed(int(message["target"]), data),
-            "input": lambda _, message, data: {"taken": self._jobs.input_of(int(message["target"])).write(data)},
+            "input": lambda _, message, data: {"count": self._jobs.input_of(int(message["target"])).write(data)},
             "kill": lambda _, message, __: self._jobs.stop(int(message["target"])),
             "read": self._read,
             "write": self._write,
@@ -123,7 +123,7 @@ class Supervisor:
             "mkdir": self._mkdir,
             **dict.fromkeys(("list", "listing", "glob", "grep"), self._search),
             "guard": self._ask_guard,
-            "freeze": lambda *_: {"is_frozen": process_tree.freeze()},
+            "freeze": lambda *_: {"is_so": process_tree.freeze()},
             "thaw": self._thaw,
             "compare": self._compare,
             "checkpoint": self._checkpoint,
@@ -301,9 +301,9 @@ class Supervisor:
         store = checkpoints.Store(self._options.store, self._root, self._options.max_kept_file_mb << 20)
         if message["action"] == "content":
             data = store.content(str(message["tree"]), str(message["path"]))
-            self._answer(identity, {"found": data is not None}, data or b"")
+            self._answer(identity, {"is_so": data is not None}, data or b"")
         elif message["action"] == "patch":
-            self._answer(identity, {"found": True}, store.patch(str(message["before"]), str(message["after"])))
+            self._answer(identity, {"is_so": True}, store.patch(str(message["before"]), str(message["after"])))
         else:
             state: Message | None = store.unchanged() if message["action"] == "snapshot" else None
             if state is not None:
