@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -169,6 +169,15 @@ def say(text: str, **options: Any) -> None:
 def print_json(value: object) -> None:
     """Print a report as one JSON value."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=json_value))
+
+
+def print_report(value: object, lines: Iterable[str], *, is_json: bool) -> None:
+    """Print a report as one JSON value, or line by line for people."""
+    if is_json:
+        print_json(value)
+    else:
+        for line in lines:
+            say(line)
 
 
 _MOST_FOUND = 8

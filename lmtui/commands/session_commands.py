@@ -13,7 +13,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import swaps_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import BETWEEN_TURNS, Session
+from lmtui.core.sessions import BETWEEN_TURNS, Session, summary_line
 
 SCREEN = "`lmtui` (or `lmtui --plain`)"
 MAX_LISTED = 20
@@ -34,8 +34,7 @@ async def list_sessions(context: CommandContext, words: str) -> OpenView:
         context.listed[:] = [each.id for each in found]
         current = context.active.id if context.active is not None else ""
         listed = [
-            f"{number}. {sanitize_line(each.title) or 'untitled'}: {each.state}, "
-            f"{pluralize(each.changed_files, 'file')} changed, id {each.id}{', this one' if each.id == current else ''}"
+            f"{number}. {summary_line(each)}{', this one' if each.id == current else ''}"
             for number, each in enumerate(found, 1)
         ]
         return [*listed, "/resume NUMBER opens one" if found else "no sessions"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +17,9 @@ from lmtui.core.plan_mode import PlanApprovals
 from lmtui.core.prompt_text import PromptsInUse
 from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_network
 from lmtui.core.roles import ModelRole, Roles
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ModelServers
+from lmtui.core.times import moment_text, zone_of
 from lmtui.core.trust import Trust
 from lmtui.core.verification import Goals
 from lmtui.core.window import WindowUse
@@ -366,6 +368,15 @@ class SessionSummary:
     match: str = ""
     is_elsewhere: bool = False
     wakes: datetime | None = None
+
+
+def summary_line(summary: SessionSummary) -> str:
+    """Return a session as a list of lines has it: its id, state, changed files and title, and when it continues."""
+    title = sanitize_line(summary.title)[:60] or "(untitled)"
+    state = "waits for you" if summary.state == "waits" else summary.state
+    wakes = f"  wakes {moment_text(summary.wakes, datetime.now(UTC), zone_of(''))}" if summary.wakes is not None else ""
+    files = f"{summary.changed_files:>3} {'file ' if summary.changed_files == 1 else 'files'}"
+    return f"{summary.id}  {state:<13} {files}  {title}{wakes}"
 
 
 class SessionSearch(Protocol):

@@ -16,7 +16,7 @@ from lmtui.app.checks import FULL, BackendReport, backend_reports, counter_name,
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.app.model_servers import find_models, lacking_models, largest_model
-from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow, print_json, say
+from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow, print_report
 from lmtui.config import Loaded
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.hosts import is_same_server
@@ -39,15 +39,14 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
         rows += [row for each in WorkspaceFeatures(idle) for row in await each.check(is_offline=arguments.offline)]
     if not arguments.offline:
         rows += await _server_rows(loaded)
-    if arguments.json:
-        print_json([asdict(row) for row in rows])
-    else:
-        for row in rows:
-            say(f"{_SIGNS[row.state]} {row.name:<12} {sanitize_line(row.text)}")
-            if row.hint:
-                say(f"{'':15}{sanitize_line(row.hint)}")
+    print_report([asdict(row) for row in rows], map(_row_text, rows), is_json=arguments.json)
     states = {row.state for row in rows}
     return 2 if FAILURE in states else 1 if WARNING in states else 0
+
+
+def _row_text(row: CheckRow) -> str:
+    hint = f"\n{'':15}{sanitize_line(row.hint)}" if row.hint else ""
+    return f"{_SIGNS[row.state]} {row.name:<12} {sanitize_line(row.text)}{hint}"
 
 
 def _row(name: str, text: str, hint: str, *, is_well: bool, otherwise: str = WARNING) -> CheckRow:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 import json
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from lmtui.app.archive import archive_of, as_json, as_text, exported, session_events, session_log
-from lmtui.app.checks import backend_reports, build_image, make_project_image, project_image_source, workspace_problem
+from lmtui.app.checks import (
+    BackendReport,
+    backend_reports,
+    build_image,
+    make_project_image,
+    project_image_source,
+    workspace_problem,
+)
 from lmtui.app.folder_rules import granted_rules, rules_file
 from lmtui.app.host import open_runtime
 from lmtui.app.model_servers import examine_named, find_models, silent_address
-from lmtui.command_line import print_json, say
+from lmtui.command_line import print_json, print_report, say
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome
@@ -27,8 +33,7 @@ from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import escape_invisible, sanitize_line
 from lmtui.core.servers import ServerFound, exam_text, server_lines
-from lmtui.core.sessions import chosen_words
-from lmtui.core.times import moment_text, zone_of
+from lmtui.core.sessions import chosen_words, summary_line
 from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.headless import doctor, trust_report
 from lmtui.headless.trust_report import EXIT_BLOCKED, YES
@@ -57,11 +62,8 @@ async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
     if not arguments.exam.strip():
         raise UsageError("--exam wants the name of a model", "`lmtui models` lists them.")
     result = await examine_named(config, arguments.exam.strip())
-    text = f"{sanitize_line(result.model)}  {sanitize_line(result.url)}\n{exam_text(result)}\n{sanitize_line(result.kept)}"
-    if arguments.json:
-        print_json(asdict(result))
-    else:
-        print(text)
+    lines = f"{sanitize_line(result.model)}  {sanitize_line(result.url)}", exam_text(result), sanitize_line(result.kept)
+    print_report(asdict(result), lines, is_json=arguments.json)
     return 0 if result.call_form else 1
 
 
@@ -192,15 +194,14 @@ async def sandbox_report(workspace: Path, loaded: Loaded, arguments: argparse.Na
 async def _check(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as other:  # the machine is checked, so where the user is does not matter
         reports = await backend_reports(Path(other) if workspace_problem(workspace) else workspace)
-    if arguments.json:
-        print_json([asdict(found) for found in reports])
-    else:
-        for found in reports:
-            how = f"works, ready in {found.start_ms} ms" if found.works else found.why_not
-            say(f"{'✓' if found.works else '✗'} {found.name:<11} {how}")
-            for line in found.isolation.facts() if found.works else (found.fix,):
-                say(f"    {line}")
+    print_report([asdict(found) for found in reports], map(_backend_text, reports), is_json=arguments.json)
     return 0 if any(found.works for found in reports) else 1
+
+
+def _backend_text(found: BackendReport) -> str:
+    how = f"works, ready in {found.start_ms} ms" if found.works else found.why_not
+    facts = found.isolation.facts() if found.works else (found.fix,)
+    return "\n    ".join((f"{'✓' if found.works else '✗'} {found.name:<11} {how}", *facts))
 
 
 async def _explain(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
@@ -208,12 +209,10 @@ async def _explain(workspace: Path, loaded: Loaded, arguments: argparse.Namespac
     async with open_runtime(workspace, loaded.config) as runtime:
         sandbox = await runtime.sandbox()
         status, path, hosts = await sandbox.status(), await _path_in(sandbox), await sandbox.package_hosts()
-    if arguments.json:
-        print_json(asdict(status) | {"path": path.split(":"), "package_hosts": list(hosts)})
-        return 0
-    say(f"{status.text}{f' ({status.reason})' if status.reason else ''}")
-    for line in (*status.facts, f"PATH: {path}", f"packages, after your yes: {', '.join(hosts) or 'no index found'}"):
-        say(f"    {line}")
+    facts = (*status.facts, f"PATH: {path}", f"packages, after your yes: {', '.join(hosts) or 'no index found'}")
+    text = f"{status.text}{f' ({status.reason})' if status.reason else ''}"
+    found = asdict(status) | {"path": path.split(":"), "package_hosts": list(hosts)}
+    print_report(found, [text, *(f"    {line}" for line in facts)], is_json=arguments.json)
     return 0
 
 
@@ -300,24 +299,15 @@ async def _run_line(sandbox: Sandbox, line: str) -> None:
 
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
     found = archive_of(workspace).sessions(arguments.search, arguments.limit)
-    if arguments.json:
-        print_json([dataclasses.asdict(summary) for summary in found])
-        return 0
-    for summary in found:
-        title = summary.title[:60] or "(untitled)"
-        state = "waits for you" if summary.state == "waits" else summary.state
-        wakes = f"  wakes {moment_text(summary.wakes, datetime.now(UTC), zone_of(''))}" if summary.wakes is not None else ""
-        files = f"{summary.changed_files:>3} {'file ' if summary.changed_files == 1 else 'files'}"
-        say(f"{summary.id}  {state:<13} {files}  {title}{wakes}")
-    if not found:
-        say("no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`"))
+    nothing = "no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`")
+    print_report([asdict(each) for each in found], map(summary_line, found) if found else [nothing], is_json=arguments.json)
     return 0
 
 
 async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
     history = session_events(workspace, arguments.id)
     if arguments.audit and arguments.json:
-        print_json([dataclasses.asdict(row) for row in audit_rows(history)])
+        print_json([asdict(row) for row in audit_rows(history)])
     elif arguments.audit:
         say(as_audit_text(history))
     else:
@@ -335,10 +325,7 @@ async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int
         return await exam_report(loaded.config, arguments)
     servers = await find_models(loaded.config)
     silent = silent_address(loaded.config, servers)
-    if arguments.json:
-        print_json([asdict(server) for server in servers])
-    else:
-        print("\n".join(as_table(servers, silent=silent)))
+    print_report([asdict(server) for server in servers], as_table(servers, silent=silent), is_json=arguments.json)
     return 0 if any(server.models for server in servers) else 1
 
 
@@ -351,19 +338,21 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
         return 0
     if arguments.action == "trust":
         return trust_report.report(workspace, loaded, arguments)
-    values = dataclasses.asdict(loaded.config)
-    if arguments.json:
-        told = {name: {"value": _told(name, values[name]), "source": loaded.sources[name]} for name in SETTINGS}
-        print_json(told)
-        return 0
-    for name, setting in SETTINGS.items():
-        say(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
-    for rule in granted_rules(workspace):
-        print(f"{'always allowed':<16} {sanitize_line(rule)}  ({rules_file()}: delete the line to revoke it)")
+    told = {name: {"value": _told(name, loaded), "source": loaded.sources[name]} for name in SETTINGS}
+    print_report(told, _setting_lines(workspace, loaded), is_json=arguments.json)
     return 0
 
 
-def _told(name: str, value: object) -> object:
+def _setting_lines(workspace: Path, loaded: Loaded) -> Iterator[str]:
+    for name, setting in SETTINGS.items():
+        value = shown(name, getattr(loaded.config, name))
+        yield f"{name:<16} {value:<28} {loaded.sources[name]:<14} {setting.metadata['doc']}"
+    for rule in granted_rules(workspace):
+        yield f"{'always allowed':<16} {sanitize_line(rule)}  ({rules_file()}: delete the line to revoke it)"
+
+
+def _told(name: str, loaded: Loaded) -> object:
+    value = getattr(loaded.config, name)
     return shown(name, value) if SETTINGS[name].metadata["is_secret"] and value else value
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lmtui.app.extensions import CompositeTrust, WorkspaceFeatures, idle_features
 from lmtui.app.settings_trust import FolderTrust
-from lmtui.command_line import print_json, say
+from lmtui.command_line import print_report, say
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
@@ -112,20 +112,15 @@ def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *,
 def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, tuple[str, ...]], *, is_json: bool) -> int:
     """Print what is trusted here, and the other folders in which something is."""
     others = {folder: kinds for folder, kinds in folders.items() if folder != str(workspace)}
-    if is_json:
-        items = [{"kind": each.kind, "source": each.source, "text": each.text} for each in trusted]
-        found = [{"folder": folder, "kinds": list(kinds)} for folder, kinds in others.items()]
-        print_json({"folder": str(workspace), "trusted": items, "others": found})
-        return 0
-    say(f"{workspace}: {kinds_text(trusted) or 'nothing is trusted'}")
-    for line in item_lines(trusted):
-        say(line)
+    items = [{"kind": each.kind, "source": each.source, "text": each.text} for each in trusted]
+    found = [{"folder": folder, "kinds": list(kinds)} for folder, kinds in others.items()]
+    lines = [f"{workspace}: {kinds_text(trusted) or 'nothing is trusted'}", *item_lines(trusted)]
     if others:
-        say("Other folders, as they were when you said yes:")
-    for folder, kinds in others.items():
-        print(f"    {sanitize_line(folder)}  {', '.join(kinds)}")
+        lines += ["Other folders, as they were when you said yes:"]
+        lines += [f"    {sanitize_line(folder)}  {', '.join(kinds)}" for folder, kinds in others.items()]
     if trusted or others:
-        say("`lmtui config trust --revoke [DIR]` takes it back.")
+        lines.append("`lmtui config trust --revoke [DIR]` takes it back.")
+    print_report({"folder": str(workspace), "trusted": items, "others": found}, lines, is_json=is_json)
     return 0
 
 
