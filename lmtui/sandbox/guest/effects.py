@@ -80,21 +80,22 @@ def _renamed(store: Store, before: str, after: str) -> dict[str, str]:
     return dict(zip(fields[2::3], fields[1::3], strict=False))
 
 
-def with_content(store: Store, base: str, path: str, content: bytes) -> str:
+def with_content(store: Store, base: str, path: str, content: bytes = b"") -> Message:
     """Return a state that is as another, but for the content of one file; its mode stays.  The caller holds the lock."""
     mode = store.git("ls-tree", "-z", base, "--", path).decode("utf-8", "replace").partition(" ")[0] or "100644"
     oid = store.git("hash-object", "-w", "--stdin", data=content).decode().strip()
-    return _with(store, base, f"{mode} {oid}\t{path}\0")
+    return {"tree": _with(store, base, f"{mode} {oid}\t{path}\0")}
 
 
-def with_entries(store: Store, base: str, source: str, paths: list[str], late: set[str]) -> str:
+def with_entries(store: Store, base: str, source: str, paths: list[str], late: list[str]) -> Message:
     """Return a state that is as another, but for some files, which are as `source` has them.
 
     Of those that it lacks, the ones in `late` are not in the new state, the others are as in `base`.
     """
     entries = [(path, entry) for path, (_, entry) in store.entries(base, source, paths).items()]
-    listed = (f"{entry.mode} {entry.oid}\t{path}\0" for path, entry in entries if entry.mode != ABSENT or path in late)
-    return _with(store, base, "".join(listed))
+    gone = set(late)
+    listed = (f"{entry.mode} {entry.oid}\t{path}\0" for path, entry in entries if entry.mode != ABSENT or path in gone)
+    return {"tree": _with(store, base, "".join(listed))}
 
 
 def _with(store: Store, base: str, entries: str) -> str:
@@ -237,21 +238,23 @@ class _Touched:
         return self._folders_ns.get(folder, 0)
 
 
-def remove_folders(root: Root, folders: list[str]) -> None:
+def remove_folders(store: Store, paths: list[str]) -> Message:
     """Remove folders that have nothing in them any more."""
-    for folder in folders:
+    for folder in paths:
         parent, _, name = folder.rpartition("/")
-        with suppress(OSError, Refused), root.opened(parent, os.O_RDONLY | os.O_DIRECTORY) as (fd, real):
+        with suppress(OSError, Refused), store.root.opened(parent, os.O_RDONLY | os.O_DIRECTORY) as (fd, real):
             if real == parent:
                 os.rmdir(name, dir_fd=fd)
+    return {}
 
 
-def set_modes(root: Root, modes: dict[str, int]) -> None:
+def set_modes(store: Store, modes: dict[str, int]) -> Message:
     """Give files their permission bits; one that is gone, or is a link by now, is passed over."""
     for path, mode in modes.items():
-        with suppress(OSError, Refused), root.opened(path, os.O_RDONLY | os.O_NOFOLLOW) as (fd, real):
+        with suppress(OSError, Refused), store.root.opened(path, os.O_RDONLY | os.O_NOFOLLOW) as (fd, real):
             if real == path:
                 os.fchmod(fd, mode & 0o777)
+    return {}
 
 
 def _entries(root: Root, folder: str) -> dict[str, int]:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -41,7 +42,9 @@ class _Draft(NamedTuple):
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-def restore(store: Store, source: str, expected: str, paths: list[str], over: list[str], *, since_ns: int = 0) -> Message:
+def restore(
+    store: Store, source: str, expected: str, paths: list[str], over: Collection[str] = (), *, since_ns: int = 0
+) -> Message:
     """Make `paths` as `source` has them.  `conflicts` names those that are not as `expected` has them; nothing is done then.
 
     A file that is as `source` has it already stays, so that a restore that was killed can be done again.  Of those in `over`
@@ -355,34 +358,24 @@ def _remove_empty(store: Store, folder: str) -> None:
         folder = parent
 
 
+_ACTIONS: dict[str, Callable[..., Message]] = {
+    "snapshot": Store.snapshot,
+    "effect": effects.effect,
+    "with_content": effects.with_content,
+    "with_entries": effects.with_entries,
+    "ignored": Store.ignored,
+    "prune": Store.prune,
+    "changes": Store.changes,
+    "restore": restore,
+    "set_modes": effects.set_modes,
+    "remove_folders": effects.remove_folders,
+}
+
+
 def run(store: Store, message: Message, given: bytes = b"") -> Message:
     """Do what a request asks of the store, but for reading one file; `given` is the data next to it.  Runs in a keeper."""
-    paths = [str(path) for path in message.get("paths", ())]
+    fields = {name: value for name, value in message.items() if name not in ("id", "op", "action")}
+    if (action := _ACTIONS.get(message["action"])) is None:
+        raise Refused("the checkpoint store cannot do that")
     with store.locked():
-        match message["action"]:
-            case "snapshot":
-                return store.snapshot()
-            case "effect":
-                return effects.effect(store, int(message["since_ns"]), message.get("base", ""))
-            case "with_content":
-                return {"tree": effects.with_content(store, message["base"], message["path"], given)}
-            case "with_entries":
-                base, source, late = message["base"], message["source"], set(message["late"])
-                return {"tree": effects.with_entries(store, base, source, paths, late)}
-            case "ignored":
-                return store.ignored()
-            case "prune":
-                return store.prune(int(message["max_bytes"]), float(message["max_age_s"]))
-            case "changes":
-                before, after, is_now = message["before"], message["after"], bool(message.get("is_now"))
-                return store.changes(before, after, paths, int(message["skip"]), is_now=is_now)
-            case "restore":
-                source, expected, over = message["source"], message["expected"], message.get("over", [])
-                return restore(store, source, expected, paths, over, since_ns=int(message.get("since_ns", 0)))
-            case "set_modes":
-                effects.set_modes(store.root, message["modes"])
-                return {"conflicts": []}
-            case "remove_folders":
-                effects.remove_folders(store.root, paths)
-                return {"conflicts": []}
-    raise Refused("the checkpoint store cannot do that")
+        return action(store, **fields, **({"content": given} if given else {}))
