@@ -92,7 +92,6 @@ class RemoteSession:
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []
         self.seq = 0
-        self._missed: list[Envelope] = []
         self._held: list[Envelope] | None = None  # what comes while the missed events are read
         self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
         self.is_deleted = False
@@ -113,15 +112,19 @@ class RemoteSession:
         sent = self._link.send(rpc.RemoteCall(self._on, "", "follow", {"after": self.seq}))
         return [decode_event(line) for line in wait(sent)]
 
-    def again(self) -> None:
-        """Take up the session in a host that was started again, or that the connection broke to; not on the loop."""
+    def again(self) -> Sequence[Envelope]:
+        """Take up the session in a host that was started again, or that the connection broke to; not on the loop.
+
+        Return what was missed, which is published soon.
+        """
         held = self._held = []
         missed: list[Envelope] = []
         try:
             _ = self._link.wait(self._link.send(rpc.RemoteCall(rpc.HOST, "", "open", {"session_id": self.id})))
-            missed = self._missed = self._read_past(self._link.wait)
+            missed = self._read_past(self._link.wait)
         finally:
             self._link.loop.soon(lambda: self._catch_up(missed, held))
+        return missed
 
     def _catch_up(self, missed: Sequence[Envelope], held: list[Envelope]) -> None:
         """Publish what was missed before what came meanwhile, unless the connection broke again.  On the loop."""
@@ -130,10 +133,6 @@ class RemoteSession:
         self._held = None
         for envelope in (*missed, *held):
             self.publish(envelope)
-
-    def known(self) -> Sequence[Envelope]:
-        """Return the history with what was missed, which may not be told yet; from any thread."""
-        return [*self._history, *self._missed]
 
     def history(self) -> Sequence[Envelope]:
         """Return every durable event so far, oldest first."""
@@ -478,16 +477,16 @@ class HostLink:
 
     def _take_up(self, breaks: int) -> None:
         """Open the sessions again and give the host the functions that it had; runs while another thread reads."""
-        problem = ""
+        problem, missed = "", dict[str, Sequence[Envelope]]()
         for session in [each for each in self.sessions.values() if not each.is_deleted]:
             try:
-                session.again()
+                missed[session.id] = session.again()
             except LmtuiError as error:
                 problem = problem or f"A session could not be opened again: {error.full_text()}"
         later, self._later = self._later, []
         for each in later:
             known = self._session(each.call.on)
-            if known is not None and each.is_done(known.known()):
+            if known is not None and each.is_done([*known.history(), *missed.get(known.id, ())]):
                 continue
             try:
                 _ = self.wait(self.send(each.call))
