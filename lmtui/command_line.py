@@ -221,24 +221,7 @@ SHELLS = ("bash", "zsh", "fish")
 _FOLDERS = ("DIR",)
 _FILES = ("FILE", "PATH")
 
-_BASH = """# completion of lmtui: put `eval "$(lmtui completion {shell})"` into {rc}
-{setup}_lmtui() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" command="" words="" word
-  for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-    case "$word" in {commands}) command="$word"; break ;; esac
-  done
-  case "$command:$before" in
-{values}
-  esac
-  case "$command" in
-{options}
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-}}
-complete -o default -F _lmtui lmtui
-"""
 _COMPLETE = 'COMPREPLY=($(compgen {kind} -- "$current")); return'
-_RC = {"bash": "~/.bashrc", "zsh": "~/.zshrc"}
 _SETUP = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
 
 Parsers = Mapping[str, argparse.ArgumentParser]
@@ -260,14 +243,9 @@ def _bash(shell: str, parsers: Parsers) -> str:
             if kind := _kind(action):
                 patterns = "|".join(shlex.quote(f"{name}:{option}") for option in action.option_strings)
                 values.append(f"    {patterns}) {_COMPLETE.format(kind=kind)} ;;")
-    return _BASH.format(
-        shell=shell,
-        rc=_RC[shell],
-        setup=_SETUP[shell],
-        commands="|".join(names),
-        values="\n".join(values),
-        options="\n".join(options),
-    )
+    template = Path(__file__).with_name("completion.sh").read_text(encoding="utf-8")
+    lists = {"commands": "|".join(names), "values": "\n".join(values), "options": "\n".join(options)}
+    return template % {"shell": shell, "setup": _SETUP[shell], **lists}
 
 
 def _fish(parsers: Parsers) -> Iterator[str]:
