@@ -202,16 +202,14 @@ def _app(
     workspace, loaded, open_host = _host_opener(arguments, session_id)
     config = loaded.config
     keys_file = config_dir() / KEYS_FILE
-    keys: Mapping[str, tuple[str, ...]] = {}
-    problems: tuple[str, ...] = ()
+    keymap = None
     if keys_file.exists():  # few have keys of their own, and the whole table of commands is loaded to read them
         from lmtui.tui.keymap import read_keymap
 
         keymap = read_keymap(keys_file)
-        keys, problems = keymap.keys, keymap.problems
     options = StartOptions(
-        keys=keys,
-        problems=problems,
+        keys=keymap.keys if keymap else {},
+        problems=keymap.problems if keymap else (),
         notify=config.notify,
         session_id=session_id,
         task=task,
@@ -411,8 +409,14 @@ def _task_and_input(task: str | None, goal: str) -> tuple[str, str]:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    text = _task_of(arguments)
-    return _app(arguments, task=text) if _has_screen(arguments) and not arguments.approve else _headless(arguments, text)
+    return _begin(arguments, _task_of(arguments), approves=arguments.approve)
+
+
+def _begin(arguments: argparse.Namespace, text: str, session_id: str = "", *, approves: bool = False) -> int:
+    """Give a session its task, in the app where there is a screen; one whose plan the command line `approves` needs none."""
+    if _has_screen(arguments) and not approves:
+        return _app(arguments, session_id, text)
+    return _headless(arguments, text, session_id)
 
 
 def _has_screen(arguments: argparse.Namespace) -> bool:
@@ -439,8 +443,7 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
 
         given["output_schema"] = read_schema(Path(given["output_schema"]))
     given |= {"text": text, "session_id": session_id, "piped": piped, "images": read_pictures(arguments.image or ())}
-    wanted = headless.HeadlessTask(**given, keeps="attempts" in given and arguments.keep)
-    return asyncio.run(headless.task(workspace, loaded, wanted, _model_file(arguments)))
+    return asyncio.run(headless.task(workspace, loaded, headless.HeadlessTask(**given), _model_file(arguments)))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -448,9 +451,7 @@ def _resume(arguments: argparse.Namespace) -> int:
 
     workspace, _ = _settings(arguments)
     session_id, text = headless.which_session(workspace, arguments.id or "", arguments.text or "")
-    if _has_screen(arguments) and not arguments.approve:
-        return _app(arguments, session_id, text)
-    return _headless(arguments, text, session_id)
+    return _begin(arguments, text, session_id, approves=arguments.approve)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -498,15 +499,11 @@ def _feature_command(subcommand: Subcommand, arguments: argparse.Namespace) -> i
 
 
 def _feature_task(subcommand: Subcommand, arguments: argparse.Namespace) -> int:
-    is_attended = _has_screen(arguments)
-    text: str = load(subcommand.place)(_task_of(arguments), is_attended=is_attended)
-    return _app(arguments, task=text) if is_attended else _headless(arguments, text)
+    return _begin(arguments, load(subcommand.place)(_task_of(arguments), is_attended=_has_screen(arguments)))
 
 
 def _help(arguments: argparse.Namespace) -> int:
-    from lmtui.command_line import show_page
-
-    show_page(arguments.topic, {name: make for name, (make, _) in _COMMANDS.items() if name})
+    command_line.show_page(arguments.topic, {name: make for name, (make, _) in _COMMANDS.items() if name})
     return 0
 
 

@@ -41,21 +41,6 @@ EXIT_NEEDS_APPROVAL, EXIT_INTERRUPTED = 3, 130
 NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
 
 
-def approve_open(session: Session, *, allows_named: bool, err: TextIO) -> bool:
-    """Approve the plan that waits, as the command line said; False where none does.
-
-    With `allows_named` the files and commands that it names may be used without asking, as far as that is safe; what is left
-    out is said.
-    """
-    asked = session.plans.open
-    if asked is None:
-        return False
-    grants = session.plans.grants(asked.proposal)
-    say("\n".join([*proposal_lines(asked.proposal), *(grant_lines(grants) if allows_named else ())]), file=err)
-    session.plans.approve(asked.proposal_id, rules=grants.rules if allows_named else (), by="flag")
-    return True
-
-
 def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:
     """Print the plan that waits for a person and how to answer it, and return the exit code."""
     say("\n".join(proposal_lines(asked.proposal)), file=out)
@@ -74,7 +59,7 @@ class HeadlessTask:
 
     Without a text an earlier session continues, or shows the plan that waits in it.  What the options say has their names.
     `is_words`: no part of the text is a command.  `piped` is what came on standard input next to the text.
-    With `attempts` it is tried that often, by each of the `models` if any, and the best one is kept if it `keeps`.
+    With `attempts` it is tried that often, by each of the `models` if any, and the best one is kept with `keep`.
     `goal` is a command that an earlier session has to work at until it exits with 0.  A new session that
     `plans_first` begins in plan mode.
     """
@@ -92,7 +77,7 @@ class HeadlessTask:
     ephemeral: bool = False
     attempts: int = 0
     models: tuple[str, ...] = ()
-    keeps: bool = False
+    keep: bool = False
     goal: str = ""
     plans_first: bool = False
 
@@ -195,7 +180,7 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
         say("lmtui: interrupted; nothing was kept", file=err)
         return EXIT_INTERRUPTED
     chosen = running.result()
-    problem, is_kept, notes = "", task.keeps and chosen.is_good, list[str]()
+    problem, is_kept, notes = "", task.keep and chosen.is_good, list[str]()
     try:
         notes += (await attempts.keep(chosen, None, ())).notes if is_kept else ()
     except SandboxError as error:
@@ -203,11 +188,8 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     if not is_kept and chosen.effect is not None and not chosen.effect.is_empty:
         apply = f" To apply the changes: git apply {shlex.quote(chosen.patch)}" if chosen.patch else ""
         notes += [f"Nothing was kept.{apply}", *(f"not in it: {each}" for each in chosen.effect.special)]
-    notes += [
-        f"patch of attempt {each.number}: {each.patch}"
-        for each in attempts.ended
-        if each.patch and each.number != chosen.number
-    ]
+    others = [each for each in attempts.ended if each.patch and each.number != chosen.number]
+    notes += [f"patch of attempt {each.number}: {each.patch}" for each in others]
     session, ended, end = attempts.session_of(chosen), attempts.ended, chosen.end
     reporter = Reporter("json", out, err)
     for envelope in session.history():
@@ -297,7 +279,11 @@ async def _turns(session: Session, task: HeadlessTask, begin: Begin, reporter: R
     if task.text or session.plans.open is None:
         begin.start(session)
         await session.wait_idle()
-    if task.approve and approve_open(session, allows_named=task.allow_named, err=err):
+    if task.approve and (asked := session.plans.open) is not None:
+        grants = session.plans.grants(asked.proposal)
+        lines, rules = (grant_lines(grants), grants.rules) if task.allow_named else ((), ())
+        say("\n".join([*proposal_lines(asked.proposal), *lines]), file=err)
+        session.plans.approve(asked.proposal_id, rules=rules, by="flag")
         await session.wait_idle()
 
 
@@ -392,12 +378,8 @@ class Reporter:
     @property
     def has_failed(self) -> bool:
         """Tell whether the last turn was cut short: that, and not a plan that waits, is what came of it."""
-        return self._end is not None and self._end.reason in (
-            events.TurnReason.ERROR,
-            events.TurnReason.LIMIT,
-            events.TurnReason.UNFINISHED,
-            events.TurnReason.INTERRUPTED,
-        )
+        well = (events.TurnReason.DONE, events.TurnReason.WAITING, events.TurnReason.BLOCKED)
+        return self._end is not None and self._end.reason not in well
 
     def ending(self, lacks: str = "") -> events.TurnEnded | None:
         """Return the end of the last turn with the cost of all, None where none ended; `lacks` is what it did not bring."""

@@ -411,16 +411,12 @@ class Console:
         """Do what a text says."""
         if not text.strip() or self._commands.run(text):
             self._left = None if text.strip() == "/plan" else self._left
-            self._follow()
-            return
-        if text.startswith("!"):
-            command = text.lstrip("!").strip()
-            if not command:
-                self._terminal.say("! runs a shell command; !! hides it from the model")
-                return
+        elif not text.startswith("!"):
+            self._plain.act(lambda session: session.submit(text))
+        elif command := text.lstrip("!").strip():
             self._plain.act(lambda session: session.waiting.run_command(command, is_told=not text.startswith("!!")))
         else:
-            self._plain.act(lambda session: session.submit(text))
+            self._terminal.say("! runs a shell command; !! hides it from the model")
         self._follow()
 
     def _follow(self) -> None:
