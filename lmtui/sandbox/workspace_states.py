@@ -111,11 +111,11 @@ class SandboxCheckpoints:
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that have nothing in them any more, inner ones first."""
-        await self._call("remove_folders", replies.Reply, paths=list(folders))
+        await self._call("remove_folders", replies.RestoredReply, paths=list(folders))
 
     async def set_modes(self, modes: Mapping[str, int]) -> None:
         """Give files their permission bits."""
-        await self._call("set_modes", replies.Reply, modes=dict(modes))
+        await self._call("set_modes", replies.RestoredReply, modes=dict(modes))
 
     async def _call(
         self, action: str, shape: type[replies.R], content: bytes = b"", /, **fields: object

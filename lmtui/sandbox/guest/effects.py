@@ -245,7 +245,7 @@ def remove_folders(store: Store, paths: list[str]) -> Message:
         with suppress(OSError, Refused), store.root.opened(parent, os.O_RDONLY | os.O_DIRECTORY) as (fd, real):
             if real == parent:
                 os.rmdir(name, dir_fd=fd)
-    return {}
+    return {"conflicts": []}
 
 
 def set_modes(store: Store, modes: dict[str, int]) -> Message:
@@ -254,7 +254,7 @@ def set_modes(store: Store, modes: dict[str, int]) -> Message:
         with suppress(OSError, Refused), store.root.opened(path, os.O_RDONLY | os.O_NOFOLLOW) as (fd, real):
             if real == path:
                 os.fchmod(fd, mode & 0o777)
-    return {}
+    return {"conflicts": []}
 
 
 def _entries(root: Root, folder: str) -> dict[str, int]:
