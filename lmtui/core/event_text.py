@@ -183,7 +183,7 @@ class EventText:
 
 
 def event_line(event: Event) -> str:
-    """Return what is said of an event that stands alone; empty for none."""
+    """Return what is said of an event by itself; empty for none."""
     match event:
         case events.Notice(level=level, text=text):
             return f"{'note' if level is events.Level.INFO else level}: {sanitize_line(text)}"

@@ -271,7 +271,7 @@ class PlainSession:
         return self.terminal.read(question).strip().lower() in YES
 
     def list_choices(self, choices: Iterable[AnswerChoice]) -> None:
-        """Print what can be answered; what was typed before that is no answer."""
+        """Print what can be answered; what was typed before that does not count."""
         self.say("choices:", *choice_lines(choices))
         self.terminal.drop_typed()
 

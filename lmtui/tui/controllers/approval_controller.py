@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmtui.core.event_text import dangers_of
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import key_of
 from lmtui.tui.modals.approval import (
@@ -13,7 +14,6 @@ from lmtui.tui.modals.approval import (
     HunkApproval,
     is_divisible,
 )
-from lmtui.tui.modals.approval_text import dangers_of
 from lmtui.tui.modals.consent import ConsentDialog, question_of
 from lmtui.tui.modals.effect_question import EffectApproval
 from lmtui.tui.modals.picker import AskText, Reading

@@ -15,6 +15,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static, TextArea
 
+from lmtui.core.event_text import SHELL, dangers_of
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.permissions.suggested_rules import SCOPE_TEXTS, Grant, grants
 from lmtui.core.sanitize import escape_invisible_line
@@ -146,7 +147,7 @@ class Batch(Question[AllAnswered | None]):
     def __init__(self, requests: Sequence[ApprovalRequested], state: SessionState) -> None:
         super().__init__(PageView(self._lines))
         self._requests, self.state = tuple(requests), state
-        self.is_danger = any(map(texts.dangers_of, self._requests))
+        self.is_danger = any(map(dangers_of, self._requests))
         self._can_allow = not self.is_danger and not any(map(texts.deletes, self._requests))
 
     def _lines(self, width: int) -> list[Line]:
@@ -203,7 +204,7 @@ class Approval(Question[Decided]):
         self._stop = SecondPress()
         self._draft = request.text
         self.takes_side = self._diff is not None
-        self.is_danger = bool(texts.dangers_of(request))
+        self.is_danger = bool(dangers_of(request))
 
     def close(self) -> None:
         """Interrupt the turn on the second request: the first may have been meant for what was open before."""
@@ -248,7 +249,7 @@ class Approval(Question[Decided]):
     def left_out(self) -> set[str]:
         """Return the ids of the answers that mean nothing here."""
         found = {"request.mode"}  # a key that people know, and no answer
-        if self.request.tool != texts.SHELL:
+        if self.request.tool != SHELL:
             found.add("approve.edit")
         if not self.request.can_try:
             found.add("approve.try")
@@ -301,7 +302,7 @@ class Approval(Question[Decided]):
 
     def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""
-        if self.request.tool == texts.SHELL:
+        if self.request.tool == SHELL:
             _ = self.dialog.app.push_screen(CommandEdit(self._draft, self._keep_draft, self._now), self._edited)
 
     def _keep_draft(self, text: str) -> None:

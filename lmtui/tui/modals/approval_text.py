@@ -8,11 +8,11 @@ from pathlib import Path
 
 from textual.content import Content
 
-from lmtui.core.event_text import MODE_ASKS, question_text, why_text
+from lmtui.core.event_text import MODE_ASKS, SHELL, dangers_of, question_text, why_text
 from lmtui.core.events import ROOT, ApprovalRequested
 from lmtui.core.look_alikes import approval_warning
 from lmtui.core.permissions.command_search import WITH_SUBCOMMANDS
-from lmtui.core.permissions.dangerous_commands import Danger, dangers
+from lmtui.core.permissions.dangerous_commands import Danger
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.permissions.suggested_rules import grants
@@ -28,7 +28,6 @@ from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import sandbox_style, sandbox_text
 from lmtui.tui.wording import folder_text
 
-SHELL = "shell"
 MOST_PARTS, PART_CELLS, SHORT_PART = 4, 48, 40
 _PLAIN = word_set("echo printf cd true false test [ cat head tail ls grep wc sort uniq cut tr :")
 SCOPE_MEANINGS = {
@@ -44,11 +43,6 @@ def question(request: ApprovalRequested, state: SessionState) -> str:
         return asked
     who = "main" if request.agent == ROOT else sanitize_line(request.agent).replace("_", " ")
     return f"{who}: {asked[:1].lower()}{asked[1:]}"
-
-
-def dangers_of(request: ApprovalRequested) -> tuple[Danger, ...]:
-    """Return what is dangerous about a command."""
-    return dangers(request.text, request.cwd or "/workspace") if request.tool == SHELL else ()
 
 
 def deletes(request: ApprovalRequested) -> bool:
