@@ -11,10 +11,11 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -32,7 +33,7 @@ from lmtui.host import wire
 from lmtui.host.access import JSON, Recent, error_body, parse_json
 from lmtui.host.feed import HEARTBEAT_S, EventFeed
 from lmtui.host.hub import SessionHub
-from lmtui.host.wire import SESSION_ID, EmptyQuery, ErrorBody
+from lmtui.host.wire import SESSION_ID, ErrorBody, Wire
 
 BODY_TIMEOUT_S = 30.0
 JSON_BYTES = 2_000_000
@@ -61,6 +62,7 @@ _STATUS = (
     (errors.UnknownSession, 404), (errors.ProviderError, 502), (_BUSY, 409), (errors.ConfigError, 500)
 )  # fmt: skip
 _EVERYWHERE = (401, 403, 409, 422, 429, 503)
+_NONE = Parameter.empty
 _Models = list[tuple[type[BaseModel], Literal["validation", "serialization"]]]
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
@@ -155,9 +157,9 @@ class ApiContext:
 class Endpoint(Route):
     """One method of one path, carried out by a handler.
 
-    The handler is given what its parameters name: `api`, `request`, the `session` of the path or another part of it, the
-    `query`, and the `body` or its `data`; its types say what these have to be, and what it answers.  The first line of its
-    docstring is the summary.
+    The handler is given what its parameters name: `api`, `request`, the `session` of the path or another part of it, and the
+    `body` or its `data`; those with a default are parameters of the query.  Its types say what these have to be, and what it
+    answers.  The first line of its docstring is the summary.  A name of Python's own gets a `_` behind it.
 
     Args:
         answer: the model of what comes back where the handler returns a whole response.
@@ -178,18 +180,21 @@ class Endpoint(Route):
         most_bytes: int = JSON_BYTES,
     ) -> None:
         super().__init__(path, self._answer, methods=[method])
-        hints = get_type_hints(handle)
-        returned = hints.pop("return")
+        hints = get_type_hints(handle, include_extras=True)
+        returned, given = hints.pop("return"), signature(handle).parameters
+        in_query: dict[str, Any] = {
+            name.rstrip("_"): (hints[name], given[name].default) for name in hints if given[name].default is not _NONE
+        }
         self.method, self.media, self.most_bytes = method, media, most_bytes
         self.summary = str(handle.__doc__).partition("\n")[0].rstrip(".")
-        self.query: type[BaseModel] = hints.get("query", EmptyQuery)
+        self.query = create_model("Query", __base__=Wire, **in_query)
         self.body: type[BaseModel] | None = hints.get("body")
         self.has_data = "data" in hints
         self.answer = returned if issubclass(returned, BaseModel) else answer
         self.status = 204 if returned is type(None) else status
         more = (408, 413, 415) if self.body is not None or self.has_data else ()
         self.errors = sorted({*_EVERYWHERE, *errors, *more, *([404] if "{" in path else [])})
-        self._handle, self._takes = handle, tuple(hints)
+        self._handle, self._takes = handle, {name: name.rstrip("_") for name in hints}
 
     async def _answer(self, request: Request) -> Response:
         """Check a request, have it handled and return the answer."""
@@ -198,7 +203,7 @@ class Endpoint(Route):
             given: dict[str, Any] = {"api": api, "request": request, **await self._read(request)}
             if "session" in self._takes:
                 given["session"] = await api.hub.session(given["id"])
-            found = await self._handle(**{name: given[name] for name in self._takes})
+            found = await self._handle(**{name: given[told] for name, told in self._takes.items()})
         except ClientDisconnect:
             return Response(status_code=499)
         if isinstance(found, Response):
@@ -215,7 +220,7 @@ class Endpoint(Route):
         if len({name for name, _ in pairs}) != len(pairs):
             raise ApiError(422, "a parameter is given twice")
         try:
-            found["query"] = self.query.model_validate(dict(pairs))
+            found |= dict(self.query.model_validate(dict(pairs)))
             if self.has_data:
                 found["data"] = await read_body(request, self.most_bytes)
             elif self.body is not None:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,10 +25,14 @@ from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session
 from lmtui.host import wire
 from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, Uploaded, route
 from lmtui.host.feed import EVENT_STREAM, EventStream, blocks, place_behind, stored
+from lmtui.host.wire import Words
 
 ROUTES: list[Endpoint] = []
 _route = partial(route, ROUTES)
 _ONE = "/v1/sessions/{id}"
+_Limit = Annotated[int, Field(ge=1, le=1_000)]
+_EventLimit = Annotated[int, Field(ge=1, le=10_000)]
+_PastLimit = Annotated[int, Field(ge=0, le=200)]
 
 
 def open_approvals(session: Session) -> list[ApprovalRequested]:
@@ -51,22 +56,24 @@ def needs_answer(session: Session) -> bool:
 
 
 @_route("GET", "/v1/sessions")
-async def listed(api: ApiContext, query: wire.SessionsQuery) -> wire.SessionList:
-    """List the sessions of a folder or of all."""
-    folders = [api.folder(query.folder)] if query.folder else list(api.hub.folders)
+async def listed(api: ApiContext, folder: Words = "", search: Words = "", limit: _Limit = 50) -> wire.SessionList:
+    """List the sessions of a folder or of all.
+
+    With `search`, they are those whose text has all its words.
+    """
     found: list[wire.SessionInfo] = []
-    for folder in folders:
-        runtimes = [each for each in api.hub.runtimes if each.workspace == folder]  # one for each set of flags
-        find = (runtimes[0].archive if runtimes else archive_of(folder)).sessions
-        rows = api.hub.as_seen_here(await asyncio.to_thread(find, query.search, query.limit))
+    for path in [api.folder(folder)] if folder else api.hub.folders:
+        runtimes = [each for each in api.hub.runtimes if each.workspace == path]  # one for each set of flags
+        find = (runtimes[0].archive if runtimes else archive_of(path)).sessions
+        rows = api.hub.as_seen_here(await asyncio.to_thread(find, search, limit))
         is_open = {each.id: each for runtime in runtimes for each in runtime.sessions}
         for row in rows:
             session = is_open.get(row.id)
             is_running, needs = (session.is_running, needs_answer(session)) if session is not None else (False, False)
-            own = {"folder": str(folder), "is_open": session is not None, "is_running": is_running, "needs_answer": needs}
+            own = {"folder": str(path), "is_open": session is not None, "is_running": is_running, "needs_answer": needs}
             found.append(wire.SessionInfo(**{**asdict(row), **own}))
     found.sort(key=lambda each: each.updated, reverse=True)
-    return wire.SessionList(sessions=found[: query.limit])
+    return wire.SessionList(sessions=found[:limit])
 
 
 @_route("POST", "/v1/sessions", status=201, errors=(502,))
@@ -112,25 +119,24 @@ async def renamed(api: ApiContext, session: Session, body: wire.Rename) -> wire.
 
 
 @_route("DELETE", _ONE)
-async def deleted(api: ApiContext, request: Request) -> None:
+async def deleted(api: ApiContext, id_: str) -> None:
     """Delete a session for good."""
-    runtime = await api.hub.find_runtime(request.path_params["id"])
-    await runtime.archive.delete(request.path_params["id"])
+    await (await api.hub.find_runtime(id_)).archive.delete(id_)
 
 
 @_route("POST", f"{_ONE}/fork", status=201)
-async def forked(api: ApiContext, request: Request, body: wire.Fork) -> wire.NewId:
+async def forked(api: ApiContext, id_: str, body: wire.Fork) -> wire.NewId:
     """Copy a session."""
-    runtime = await api.hub.find_runtime(request.path_params["id"])
-    return wire.NewId(id=await runtime.archive.fork(request.path_params["id"], body.seq))
+    runtime = await api.hub.find_runtime(id_)
+    return wire.NewId(id=await runtime.archive.fork(id_, body.seq))
 
 
 @_route("GET", f"{_ONE}/history", answer=wire.EventPage)
-async def history(session: Session, query: wire.HistoryQuery) -> Response:
+async def history(session: Session, after: wire.After = 0, limit: _EventLimit = 1_000) -> Response:
     """Return stored events."""
     stored = session.history()
-    first = place_behind(stored, query.after)
-    found = stored[first : first + query.limit]
+    first = place_behind(stored, after)
+    found = stored[first : first + limit]
     next_after = found[-1].seq if first + len(found) < len(stored) else 0
     lines = await asyncio.to_thread(lambda: ",".join(map(encode_event, found)))
     page = f'{{"events": [{lines}], "next_after": {next_after}}}'
@@ -138,22 +144,28 @@ async def history(session: Session, query: wire.HistoryQuery) -> Response:
 
 
 @_route("GET", f"{_ONE}/events", media=EVENT_STREAM)
-async def followed(api: ApiContext, request: Request, session: Session, query: wire.EventsQuery) -> Response:
-    """Stream the events of a session."""
+async def followed(api: ApiContext, request: Request, session: Session, after: wire.After = 0) -> Response:
+    """Stream the events of a session.
+
+    The header `Last-Event-ID` says the same as `after`, and wins.
+    """
     told = request.headers.get("last-event-id", "")
     if told and not re.fullmatch(r"\d{1,15}", told):
         raise ApiError(422, "Last-Event-ID is not the id of an event of this session")
     reader = api.feed.open(session.id, request.scope)
-    after = int(told) if told else query.after
-    return EventStream(blocks(api.feed, reader, stored(session, after), api.options.heartbeat_s))
+    past = stored(session, int(told) if told else after)
+    return EventStream(blocks(api.feed, reader, past, api.options.heartbeat_s))
 
 
 @_route("GET", "/v1/activity", media=EVENT_STREAM)
-async def activity(api: ApiContext, request: Request, query: wire.ActivityQuery) -> Response:
-    """Stream the events of all sessions."""
+async def activity(api: ApiContext, request: Request, limit: _PastLimit = 50) -> Response:
+    """Stream the events of all sessions.
+
+    It begins with `limit` past ones.
+    """
     told = request.headers.get("last-event-id", "")
     reader = api.feed.open(scope=request.scope)
-    past = api.feed.recent(query.limit, told)
+    past = api.feed.recent(limit, told)
     return EventStream(blocks(api.feed, reader, past, api.options.heartbeat_s))
 
 

@@ -49,7 +49,7 @@ class Subscription(wire.Wire):
     after: Annotated[int, Field(ge=0)] | None = None
 
 
-class TaskMessage(wire.FolderQuery):
+class TaskMessage(wire.InFolder):
     """A task; without a session a new one is opened in the folder."""
 
     content: Annotated[str, Field(min_length=1, max_length=wire.MOST_TEXT_CHARS)]
@@ -58,8 +58,8 @@ class TaskMessage(wire.FolderQuery):
 
 # What a client sends: the fields of each message next to those of its head, and those that its name stands for.
 _RECEIVED: dict[str, tuple[type[wire.Wire], dict[str, str]]] = {
-    "ping": (wire.EmptyQuery, {}), "interrupt": (wire.EmptyQuery, {}), "subscribe": (Subscription, {}),
-    "clear": (wire.FolderQuery, {}), "message": (TaskMessage, {}), "set_mode": (wire.ModeInfo, {}),
+    "ping": (wire.Wire, {}), "interrupt": (wire.Wire, {}), "subscribe": (Subscription, {}),
+    "clear": (wire.InFolder, {}), "message": (TaskMessage, {}), "set_mode": (wire.ModeInfo, {}),
     "approval_response": (wire.ApprovalAnswer, {}), "approve_plan": (wire.PlanReply, {"action": "approve"}),
     "revise_plan": (wire.PlanReply, {"action": "revise"}), "reject_plan": (wire.PlanReply, {"action": "reject"}),
 }  # fmt: skip
@@ -197,7 +197,7 @@ class _Client:
             case TaskMessage(content=content, steer=steers):
                 session = session or await self._open(body.folder)
                 (session.steer if steers else session.submit)(content)
-            case wire.FolderQuery(folder=folder):
+            case wire.InFolder(folder=folder):
                 _ = await self._open(folder)
             case _ if session is None:
                 raise UsageError("no session to act on", "Name one in `session`, or send subscribe, message or clear first.")

@@ -19,7 +19,9 @@ SESSION_ID = r"^\d{8}_\d{6}_[0-9a-f]{6}$"
 MOST_TEXT_CHARS = 1_000_000
 _Name = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[\w .@-]+$")]
 _Text = Annotated[str, Field(max_length=MOST_TEXT_CHARS)]
-_Words = Annotated[str, Field(max_length=4_096)]
+Words = Annotated[str, Field(max_length=4_096)]
+After = Annotated[int, Field(ge=0)]
+"""The number of an event: only those behind it are meant."""
 
 
 class Wire(BaseModel):
@@ -52,57 +54,10 @@ class ErrorBody(Wire):
     error: ErrorDetail
 
 
-class EmptyQuery(Wire):
-    """No parameters."""
+class InFolder(Wire):
+    """What is done in a folder; without one, it is the first that clients may use."""
 
-
-class FolderQuery(Wire):
-    """Names a folder; without it, it is the first that clients may use."""
-
-    folder: _Words = ""
-
-
-class SessionsQuery(FolderQuery):
-    """Which sessions are listed: those of one folder or of all, with these words in their text."""
-
-    search: _Words = ""
-    limit: int = Field(50, ge=1, le=1_000)
-
-
-class EventsQuery(Wire):
-    """Where a stream begins; the header `Last-Event-ID` says the same and wins."""
-
-    after: int = Field(0, ge=0)
-
-
-class HistoryQuery(EventsQuery):
-    """Which events: those behind one, at most so many."""
-
-    limit: int = Field(1_000, ge=1, le=10_000)
-
-
-class ActivityQuery(Wire):
-    """How many past events a stream begins with."""
-
-    limit: int = Field(50, ge=0, le=200)
-
-
-class FilesQuery(FolderQuery):
-    """A file or folder of the workspace, relative to it."""
-
-    path: _Words = ""
-
-
-class ModelsQuery(Wire):
-    """Which models: those whose name has these words."""
-
-    search: _Words = ""
-
-
-class UploadQuery(Wire):
-    """The name of what is uploaded."""
-
-    name: Annotated[str, Field(max_length=200)] = ""
+    folder: Words = ""
 
 
 class Status(Wire):
@@ -152,11 +107,11 @@ class SessionDetail(Wire):
 class NewSession(Wire):
     """A new session, and what it begins with."""
 
-    folder: _Words = ""
+    folder: Words = ""
     message: _Text = ""
     mode: Mode | None = None
     title: Annotated[str, Field(max_length=120)] = ""
-    model: _Words = ""
+    model: Words = ""
 
 
 class Rename(Wire):
@@ -198,7 +153,7 @@ class ApprovalAnswer(Wire):
     """An answer; `rule` is the number (from 0) of an offered rule, to hold for this session; `by` is shown to other clients."""
 
     outcome: Literal["once", "session", "try", "no"]
-    feedback: _Words = ""
+    feedback: Words = ""
     rule: Annotated[int, Field(ge=0)] = 0
     hunks: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=10_000)] | None = None
     by: _Name = "api"
@@ -230,7 +185,7 @@ class PlanReply(Wire):
     action: Literal["approve", "revise", "reject"]
     proposal_id: Annotated[str, Field(max_length=100)] = ""
     feedback: _Text = ""
-    rules: Annotated[list[_Words], Field(max_length=200)] = Field(default_factory=list)
+    rules: Annotated[list[Words], Field(max_length=200)] = Field(default_factory=list)
     by: _Name = "api"
 
 
@@ -324,11 +279,11 @@ class ModelList(Wire):
     data: list[ModelInfo]
 
 
-class SelectModel(FolderQuery):
+class SelectModel(InFolder):
     """A model: of one open session from its next request on, or without a session for those opened later."""
 
     url: Annotated[str, Field(max_length=2_000)] = ""
-    model: _Words = ""
+    model: Words = ""
     session: Annotated[str, Field(pattern=SESSION_ID)] | None = None
 
 

@@ -10,6 +10,9 @@ import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from lmtui import __version__
 from lmtui.core.errors import SandboxError
@@ -18,10 +21,12 @@ from lmtui.core.servers import ServerFound
 from lmtui.host import wire
 from lmtui.host.endpoints import UPLOAD_BYTES, UPLOAD_S, ApiContext, ApiError, Endpoint, Uploaded, route
 from lmtui.host.session_routes import last_seq, needs_answer
+from lmtui.host.wire import Words
 
 ROUTES: list[Endpoint] = []
 _route = partial(route, ROUTES)
 AGENT = "lmtui"
+_FileName = Annotated[str, Field(max_length=200)]
 _MOST_TEXT_BYTES, _MOST_FILE_BYTES, _MOST_FOUND = 262_144, 1_048_576, 200
 _FIND_TIMEOUT_S = 10.0
 
@@ -43,10 +48,10 @@ async def status(api: ApiContext) -> wire.Status:
 
 
 @_route("GET", "/v1/files", errors=(404,))
-async def folder_listed(api: ApiContext, query: wire.FilesQuery) -> wire.FolderListing:
+async def folder_listed(api: ApiContext, folder: Words = "", path: Words = "") -> wire.FolderListing:
     """List a folder of the workspace."""
-    runtime = await api.runtime(query.folder)
-    path = _inside(query.path)
+    runtime = await api.runtime(folder)
+    path = _inside(path)
     try:
         found = await runtime.files.list(path)
     except SandboxError as error:
@@ -55,10 +60,10 @@ async def folder_listed(api: ApiContext, query: wire.FilesQuery) -> wire.FolderL
 
 
 @_route("GET", "/v1/files/content", errors=(404,))
-async def file_read(api: ApiContext, query: wire.FilesQuery) -> wire.FileBody:
+async def file_read(api: ApiContext, folder: Words = "", path: Words = "") -> wire.FileBody:
     """Read a file of the workspace."""
-    runtime = await api.runtime(query.folder)
-    path = _inside(query.path)
+    runtime = await api.runtime(folder)
+    path = _inside(path)
     try:
         found = await runtime.files.read(path, _MOST_FILE_BYTES)
     except SandboxError as error:
@@ -90,14 +95,14 @@ def _inside(path: str) -> str:
 
 
 @_route("GET", "/v1/tools")
-async def tools(api: ApiContext, query: wire.FolderQuery) -> wire.ToolList:
+async def tools(api: ApiContext, folder: Words = "") -> wire.ToolList:
     """Return the tools of lmtui's own."""
-    runtime = await api.runtime(query.folder)
+    runtime = await api.runtime(folder)
     return wire.ToolList(tools=list(runtime.tools()))
 
 
 @_route("GET", "/v1/models")
-async def models(api: ApiContext, query: wire.ModelsQuery) -> wire.ModelList:
+async def models(api: ApiContext, search: Words = "") -> wire.ModelList:
     """Return agents and the models of servers, in OpenAI's form."""
     agents = [wire.ModelInfo(id=name, created=0, owned_by=AGENT) for name in agent_folders(api)]
     found: Iterable[ServerFound] = ()
@@ -113,7 +118,7 @@ async def models(api: ApiContext, query: wire.ModelsQuery) -> wire.ModelList:
         for server in found
         for model in server.chat_models
     ]
-    words = query.search.lower().split()
+    words = search.lower().split()
     rows = [each for each in (*agents, *served) if all(word in each.id.lower() for word in words)]
     return wire.ModelList(data=rows[:_MOST_FOUND])
 
@@ -145,9 +150,9 @@ async def model_selected(api: ApiContext, body: wire.SelectModel) -> wire.Receip
 
 
 @_route("POST", "/v1/uploads", status=201, most_bytes=UPLOAD_BYTES)
-async def uploaded(api: ApiContext, data: bytes, query: wire.UploadQuery) -> wire.Upload:
+async def uploaded(api: ApiContext, data: bytes, name: _FileName = "") -> wire.Upload:
     """Keep a picture or a text until a message names it."""
-    name = Path(query.name or "upload").name
+    name = Path(name or "upload").name
     if not data or not name.isprintable():
         raise ApiError(422, "the body is empty" if not data else "the name has characters that cannot be shown")
     if kind := sniff(data):

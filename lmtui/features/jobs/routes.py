@@ -11,7 +11,7 @@ from pydantic import Field
 from lmtui.core.permissions.rules import Mode
 from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, shown_schedule
 from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, route
-from lmtui.host.wire import SESSION_ID, FolderQuery, Wire, filled
+from lmtui.host.wire import SESSION_ID, InFolder, Wire, Words, filled
 
 ROUTES: list[Endpoint] = []
 _route = partial(route, ROUTES)
@@ -38,7 +38,7 @@ class AllJobs(Wire):
     jobs: list[JobInfo]
 
 
-class NewJobBody(FolderQuery):
+class NewJobBody(InFolder):
     """A job; `schedule` as `lmtui schedule` takes it, empty for as soon as possible."""
 
     text: Annotated[str, Field(min_length=1, max_length=100_000)]
@@ -52,15 +52,14 @@ class NewJobBody(FolderQuery):
 
 
 @_route("GET", "/v1/jobs")
-async def jobs(api: ApiContext, query: FolderQuery) -> AllJobs:
+async def jobs(api: ApiContext, folder: Words = "") -> AllJobs:
     """List jobs.
 
     Without a folder they are those of all.
     """
-    folders = [api.folder(query.folder)] if query.folder else api.hub.folders
     found: list[JobInfo] = []
-    for folder in folders:
-        runtime = await api.hub.runtime(folder)
+    for path in [api.folder(folder)] if folder else api.hub.folders:
+        runtime = await api.hub.runtime(path)
         found += [_job(each) for each in (await runtime.extensions[Jobs].read()).records]
     return AllJobs(jobs=found)
 

@@ -11,12 +11,6 @@ from lmtui.host.wire import Wire
 ROUTES: list[Endpoint] = []
 
 
-class UsageQuery(Wire):
-    """The days that are counted."""
-
-    range: Literal["today", "7d", "30d", "all"] = "today"
-
-
 class UsageTotals(Wire):
     """Totals over sessions, in the form of `lmtui usage --json`."""
 
@@ -32,13 +26,13 @@ class UsageTotals(Wire):
 
 
 @route(ROUTES, "GET", "/v1/usage")
-async def usage(api: ApiContext, query: UsageQuery) -> UsageTotals:
+async def usage(api: ApiContext, range_: Literal["today", "7d", "30d", "all"] = "today") -> UsageTotals:
     """Totals over sessions.
 
     Folders that clients may not use are counted and not named.
     """
     runtime = await api.runtime()
-    found = usage_json(await runtime.extensions[UsageReports].report(usage_range(query.range)))
+    found = usage_json(await runtime.extensions[UsageReports].report(usage_range(range_)))
     folders = {str(each) for each in api.hub.folders}
     for table in ("folders", "sessions"):
         found[table] = [row for row in found[table] if row["folder"] in folders]
