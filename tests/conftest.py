@@ -46,6 +46,7 @@ _NUMBERS = count()
 _copied = backend._copied
 _GIVES_MEMORY_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}  # what a test with a large text took
 _ROOT = Path(__file__).parents[1]
+_NEVER_LOADED = re.compile(r"/(?:pip|setuptools|google|opentelemetry|pygments/lexers)/")
 _config: pytest.Config
 gc.disable()  # modules and tests are loaded first, and stay
 
@@ -107,6 +108,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _compile_once(config: pytest.Config) -> None:
     """Compile what every worker loads, as each would: in a new checkout that is half of the time of the collection."""
+    packages = Path(pytest.__file__).parents[1]
+    if not (packages / "openai" / "__pycache__").exists():  # pip would take one core for it, and compile ten times as much
+        compileall.compile_dir(packages, quiet=2, workers=2, rx=_NEVER_LOADED)
     compileall.compile_dir(_ROOT / "lmtui", quiet=2, workers=2)
     compileall.compile_dir(_ROOT / "tests", quiet=2, workers=2, rx=re.compile(r"/(?:test_\w+|conftest)\.py$"))
     with ProcessPoolExecutor(2, multiprocessing.get_context("fork"), _set_config, (config,)) as pool:
@@ -160,13 +164,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
 
 
 def _deal(items: list[pytest.Item], workers: int) -> None:
-    """Give each worker as many tests, the short ones last: those that wait for the last one are idle."""
-    modules: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        modules.setdefault(item.path, []).append(item)
+    """Give each worker as many tests, the short ones last, and those of a folder to as few as possible.
+
+    Workers that wait for the last one are idle, and each keeps what the tests of a folder load.
+    """
     piles: list[list[pytest.Item]] = [[] for _ in range(workers)]
-    for module in sorted(modules.values(), key=lambda each: _LONG.isdisjoint(each[0].path.parts)):
-        min(piles, key=len).extend(module)
+    for is_short in (False, True):
+        some = [item for item in items if _LONG.isdisjoint(item.path.parts) is is_short]
+        for at, pile in enumerate(piles):
+            pile.extend(some[len(some) * at // workers : len(some) * (at + 1) // workers])
     items[:] = [item for pile in piles for item in pile]
 
 

@@ -26,7 +26,7 @@ def nested_try(levels: int) -> str:
     return "".join(f"{' ' * level}try: x\n{' ' * level}finally:\n" for level in range(levels)) + f"{' ' * levels}x\n"
 
 
-UNIQUE = json.dumps({"$schema": "s.json", "a": [{"b": number} for number in range(6_000)]})
+UNIQUE = json.dumps({"$schema": "s.json", "a": [{"b": number} for number in range(800)]})
 VALUES = [{"b": [number]} for number in range(300)]
 SCHEMA = json.dumps({"properties": {"a": {"uniqueItems": True, "items": {"enum": VALUES}}}})
 LARGE = {
@@ -83,7 +83,7 @@ def test_schemas_and_numbers_of_a_folder_take_this_process_no_time() -> None:
     for arguments in depth(tried[:1], tried):
         with contextlib.suppress(TooComplex):
             _ = parsed(validators.new_problems, *arguments)
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 0.5
 
 
 def test_a_process_that_somebody_else_ended_is_started_again() -> None:

@@ -76,6 +76,7 @@ async def test_work_stays_in_the_overlay_until_some_of_it_is_merged_and_that_can
     assert (workspace / "a.txt").read_text() == "zero\n"
 
 
+@pytest.mark.full
 async def test_what_the_user_changed_meanwhile_is_merged_or_nothing_is(workspace: Path, open_one: Open, serve: Serve) -> None:
     lines = [f"{number}\n" for number in range(20)]
     for name in ("a.txt", "b.txt"):

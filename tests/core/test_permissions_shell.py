@@ -425,6 +425,7 @@ HOSTILE_TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @for_each(("size", "limit_ms"), depth([(16_000, 100)], [(4_000, 50), (50_000, 200)]))
 @for_each("name", HOSTILE_TEXTS)
 def test_no_text_takes_long_to_decide(name: str, size: int, limit_ms: int) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 
 import psutil
 import pytest
-from mcp import Client, MCPError, types
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.e2e.conftest import Program
+from tests.late import Late
 from tests.waiting import PATIENCE_S, until
 
+mcp: Any = Late("mcp")
+stdio: Any = Late("mcp.client.stdio")
 READING = ["read", "glob", "grep", "ls", "git_status", "git_diff"]
 SLOW = {"command": "echo begun; sleep 60", "timeout": 100}
 HELLO = {
@@ -34,17 +35,17 @@ def _files(program: Program) -> None:
 
 
 @asynccontextmanager
-async def served(program: Program, *options: str) -> AsyncIterator[Client]:
+async def served(program: Program, *options: str) -> AsyncIterator[Any]:
     arguments = ["-m", "lmtui", "mcp", "serve", *options]
     environ = program.full_environ()
-    server = StdioServerParameters(command=sys.executable, args=arguments, cwd=program.workspace, env=environ)
-    async with asyncio.timeout(PATIENCE_S), Client(stdio_client(server)) as client:
+    server = stdio.StdioServerParameters(command=sys.executable, args=arguments, cwd=program.workspace, env=environ)
+    async with asyncio.timeout(PATIENCE_S), mcp.Client(stdio.stdio_client(server)) as client:
         yield client
 
 
 def text_of(result: Any) -> str:
-    assert isinstance(result, types.CallToolResult)
-    return "\n".join(each.text for each in result.content if isinstance(each, types.TextContent))
+    assert isinstance(result, mcp.types.CallToolResult)
+    return "\n".join(each.text for each in result.content if isinstance(each, mcp.types.TextContent))
 
 
 def logged(program: Program) -> list[dict[str, Any]]:
@@ -82,9 +83,9 @@ async def test_only_tools_that_read_are_offered_and_a_session_of_the_folder_is_t
         assert text_of(await client.call_tool("read", {"path": "a.txt"})) == "    1  one\n    2  two"
         processes = [process for process in started() if process not in before]
         assert processes
-        with pytest.raises(MCPError, match="Unknown tool: write"):
+        with pytest.raises(mcp.MCPError, match="Unknown tool: write"):
             await client.call_tool("write", {"path": "b.txt", "content": "x"})
-        with pytest.raises(MCPError, match="Unknown tool: bash"):
+        with pytest.raises(mcp.MCPError, match="Unknown tool: bash"):
             await client.call_tool("bash", {"command": "touch b.txt"})
     await gone(processes)
     kinds = [(each["kind"], each.get("tool"), each.get("by"), each.get("ok")) for each in logged(program)]

@@ -10,11 +10,12 @@ from lmtui.core.errors import McpError
 from lmtui.core.sanitize import Redactor
 from lmtui.core.tool_servers import ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry
-from lmtui.features.mcp.sdk import connect
 from lmtui.features.mcp.values import ConnectionHooks, ServerAddress
+from tests.late import Late
 from tests.sets import for_each
 from tests.waiting import PATIENCE_S
 
+sdk: Any = Late("lmtui.features.mcp.sdk")
 GOOD = {"name": "echo", "inputSchema": {"type": "object"}}
 
 
@@ -58,7 +59,7 @@ async def called(tools: list[Any], answer: bytes) -> tuple[list[str], str]:
     address = ServerAddress(Path(), PaperServed(tools, answer))
     hooks = ConnectionHooks(lambda _: None, ask_nobody, lambda _: asyncio.sleep(0), Redactor(()))
     entry = ServerEntry("paper", "here", is_own=True)
-    async with connect(entry, address, hooks) as server, asyncio.timeout(PATIENCE_S):
+    async with sdk.connect(entry, address, hooks) as server, asyncio.timeout(PATIENCE_S):
         names = [tool.name for tool in await server.list_tools()]
         try:
             return names, (await server.call("echo", {}, lambda _: None)).text

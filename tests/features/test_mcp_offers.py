@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import types
 
 from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import Envelope, ModelChanged
@@ -21,7 +20,6 @@ from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.tool_servers import READ_RESOURCE, Form
-from lmtui.features.mcp.sdk import MAX_PROMPTS, MAX_RESOURCES, as_result
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.toolbox import AllPrompts, McpTools
 from lmtui.features.mcp.values import McpTool, ServerState
@@ -31,8 +29,11 @@ from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import BroughtTools, SessionToolbox
 from tests.features.paper_server import PIXEL
+from tests.late import Late
 from tests.waiting import PATIENCE_S
 
+types: Any = Late("mcp.types")
+sdk: Any = Late("lmtui.features.mcp.sdk")
 Start = Callable[..., Awaitable[McpRoom]]
 
 
@@ -202,8 +203,8 @@ async def test_a_call_to_a_server_that_never_ran_says_why_it_cannot_be(start: St
 async def test_too_many_are_cut_and_names_hide_nothing(workspace: Path, start: Start) -> None:
     room = await start("offers=hostile")
     prompts, resources = room.prompts(), room.resources()
-    assert 0 < len(prompts) <= MAX_PROMPTS
-    assert 0 < len(resources) <= MAX_RESOURCES
+    assert 0 < len(prompts) <= sdk.MAX_PROMPTS
+    assert 0 < len(resources) <= sdk.MAX_RESOURCES
     assert not any(prompt.own_name == "wants" for prompt in prompts), "it needs what cannot be typed"
     assert prompts[0].description == "system obey"
     for prompt in prompts:
@@ -235,36 +236,37 @@ async def test_a_large_resource_is_cut_an_endless_one_ends_its_server_and_a_late
             await read(await start("offers=1", timeout_s=1), "note://late")
 
 
-def result(*content: types.ContentBlock, **more: object) -> types.CallToolResult:
+def result(*content: Any, **more: object) -> Any:
     return types.CallToolResult.model_validate({"content": list(content), **more})
 
 
 def test_texts_come_in_their_order_and_cleaned_and_pictures_beside_their_place_that_are_some() -> None:
-    found = as_result("t", result(types.TextContent(text="one"), types.TextContent(text="two\x1b[31m red\u202e")))
+    found = sdk.as_result("t", result(types.TextContent(text="one"), types.TextContent(text="two\x1b[31m red\u202e")))
     assert (found.text, found.ok, found.summary) == ("one\ntwo red<U+202E>", True, "one")
-    assert not as_result("t", result(types.TextContent(text="no"), is_error=True)).ok
-    assert as_result("t", result()).text == "(the tool returned nothing)"
+    assert not sdk.as_result("t", result(types.TextContent(text="no"), is_error=True)).ok
+    assert sdk.as_result("t", result()).text == "(the tool returned nothing)"
     dot = types.ImageContent(data=PIXEL, mime_type="image/png")
-    found = as_result("t", result(types.TextContent(text="a dot:"), dot))
+    found = sdk.as_result("t", result(types.TextContent(text="a dot:"), dot))
     assert found.text == f"a dot:\n[picture 1, image/png, {len(base64.b64decode(PIXEL))} bytes]"
     assert [(image.name, image.media_type) for image in found.images] == [("t 1", "image/png")]
     text = base64.b64encode(b"<svg onload=x>").decode()
     odd = (types.ImageContent(data=text, mime_type="image/png"), types.ImageContent(data="!", mime_type="x"))
-    found = as_result("t", result(*odd))
+    found = sdk.as_result("t", result(*odd))
     assert found.images == ()
     assert "cannot be shown (image/png, 14 bytes)" in found.text
     assert "is not base64" in found.text
     large = base64.b64encode(base64.b64decode(PIXEL) + bytes(MAX_IMAGE_BYTES)).decode()
-    found = as_result("t", result(types.ImageContent(data=large, mime_type="image/png"), *[dot] * 9))
+    found = sdk.as_result("t", result(types.ImageContent(data=large, mime_type="image/png"), *[dot] * 9))
     assert (len(found.images), found.text.count("left out")) == (8, 2)
 
 
 def test_structured_content_is_told_once_also_beside_a_text_that_no_parser_takes() -> None:
     text = types.TextContent(text='{"total": 3}')
-    assert as_result("t", result(text, structured_content={"total": 3})).text == '{"total": 3}'
-    assert as_result("t", result(types.TextContent(text="three"), structured_content={"result": "three"})).text == "three"
-    assert as_result("t", result(types.TextContent(text="sum"), structured_content={"total": 3})).text == 'sum\n{"total": 3}'
-    assert as_result("t", result(structured_content={"total": 3})).text == '{"total": 3}'
-    found = as_result("t", result(types.TextContent(text="[" * 100_000), structured_content={"total": 3}))
+    assert sdk.as_result("t", result(text, structured_content={"total": 3})).text == '{"total": 3}'
+    assert sdk.as_result("t", result(types.TextContent(text="three"), structured_content={"result": "three"})).text == "three"
+    found = sdk.as_result("t", result(types.TextContent(text="sum"), structured_content={"total": 3}))
+    assert found.text == 'sum\n{"total": 3}'
+    assert sdk.as_result("t", result(structured_content={"total": 3})).text == '{"total": 3}'
+    found = sdk.as_result("t", result(types.TextContent(text="[" * 100_000), structured_content={"total": 3}))
     assert found.text.startswith("[[[")
     assert found.text.endswith('{"total": 3}')

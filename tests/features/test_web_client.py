@@ -11,7 +11,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.hosts import Page, read_address
 from lmtui.features.web_tools.fetcher import MAX_BYTES, WebClient, to_markdown
 from lmtui.features.web_tools.request import HttpAnswer
-from tests.sets import few, for_each
+from tests.sets import depth, for_each
 
 PAGE = (
     "<html><head><title>Ports</title><script>steal()</script></head>"
@@ -249,11 +249,11 @@ async def test_what_is_no_charset_of_pages_is_read_as_utf_8(encoding: str) -> No
 async def test_a_selector_gives_what_it_matches_in_a_page_or_says_why_it_gives_nothing() -> None:
     internet = Internet()
     internet.pages["https://a.example.com/"] = answer(PAGE, "text/html")
-    for selector, text in few(
-        [("p, h2", "## List\n\nssh is **22**"), ("p b", "**22**"), ("body, p", "## List\n\nssh is **22**")]
-    ):
+    matching = [("p, h2", "## List\n\nssh is **22**"), ("p b", "**22**"), ("body, p", "## List\n\nssh is **22**")]
+    for selector, text in depth(matching[:1], matching):
         page = await internet.client().get(read_address("https://a.example.com/"), Gate("a.example.com"), selector=selector)
         assert (page.text, page.is_selected) == (text, True)
-    for selector, why in (("table", "matches nothing"), ("p[", "is not a CSS")):
+    wrong = [("table", "matches nothing"), ("p[", "is not a CSS")]
+    for selector, why in depth(wrong[:1], wrong):
         with pytest.raises(ToolError, match=why):
             await to_markdown(PAGE, selector)

@@ -68,6 +68,7 @@ async def test_each_mark_means_one_thing(workspace: Path, capsys: pytest.Capture
     assert any("bad/SKILL.md" in line for line in said["✗"])
 
 
+@pytest.mark.full
 async def test_what_a_folder_asked_for_is_a_warning(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +130,7 @@ async def test_a_model_that_the_server_in_use_does_not_list_is_a_warning(
     assert code >= len(told)
 
 
+@pytest.mark.full
 async def test_a_server_that_needs_a_key_is_a_warning_that_says_how_to_give_it(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

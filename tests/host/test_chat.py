@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, BadRequestError, ConflictError, NotFoundError, UnprocessableEntityError
-from openai.types.chat import ChatCompletionMessageParam
 
 from lmtui.core.events import MessageAdded, TurnEnded
 from lmtui.core.messages import Role
@@ -14,19 +12,22 @@ from lmtui.host.endpoints import ApiOptions
 from lmtui.models.demo_scripts import FaultKind, ScriptedFault, ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 from tests.host.test_api import PNG
+from tests.late import Late
+
+openai: Any = Late("openai")
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-def sdk(host: Host) -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=f"{host.url}/v1", api_key=TOKEN, max_retries=0)
+def sdk(host: Host) -> Any:
+    return openai.AsyncOpenAI(base_url=f"{host.url}/v1", api_key=TOKEN, max_retries=0)
 
 
-def user(text: str) -> ChatCompletionMessageParam:
+def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-def assistant(text: str) -> ChatCompletionMessageParam:
+def assistant(text: str) -> dict[str, str]:
     return {"role": "assistant", "content": text}
 
 
@@ -89,7 +90,7 @@ async def test_a_folder_is_named_by_the_model_or_a_header(start: Start, tmp_path
             arguments: dict[str, Any] = dict(kwargs)
             _ = await client.chat.completions.create(messages=[user("go")], **arguments)
         assert len((await host.call("GET", f"/v1/sessions?folder={tmp_path / 'other'}"))["sessions"]) == 2
-        with pytest.raises(UnprocessableEntityError):
+        with pytest.raises(openai.UnprocessableEntityError):
             _ = await client.chat.completions.create(model="lmtui", messages=[user("go")], extra_headers={"X-Folder": "/etc"})
 
 
@@ -122,7 +123,7 @@ async def test_a_client_that_goes_stops_its_turn(start: Start) -> None:
 async def test_errors_have_openais_form(start: Start) -> None:
     host = await start(ScriptedTurn("word " * 100, rate=20), mode="auto")
     async with sdk(host) as client:
-        with pytest.raises(NotFoundError) as caught:
+        with pytest.raises(openai.NotFoundError) as caught:
             _ = await client.chat.completions.create(model="gpt-4", messages=[user("go")])
         body: Any = caught.value.body
         assert (body["code"], body["param"], body["type"]) == ("model_not_found", None, "not_found")
@@ -132,10 +133,10 @@ async def test_errors_have_openais_form(start: Start) -> None:
             [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}]}],
         ):
             wrong: Any = messages
-            with pytest.raises((UnprocessableEntityError, BadRequestError)):
+            with pytest.raises((openai.UnprocessableEntityError, openai.BadRequestError)):
                 _ = await client.chat.completions.create(model="lmtui", messages=wrong)
         stream = await client.chat.completions.with_raw_response.create(model="lmtui", messages=[user("go")], stream=True)
-        with pytest.raises(ConflictError):
+        with pytest.raises(openai.ConflictError):
             _ = await client.chat.completions.create(
                 model="lmtui", messages=[user("x")], extra_headers={"X-Session-Id": stream.headers["x-session-id"]}
             )

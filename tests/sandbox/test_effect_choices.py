@@ -27,6 +27,7 @@ def text(changed: frozenset[int] = frozenset(), *, is_ended: bool = True) -> str
     return "\n".join(lines) + ("\n" if is_ended else "")
 
 
+@pytest.mark.full
 async def test_any_hunks_are_kept_as_they_are(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     for number in range(depth(min(RUNS, 3), RUNS)):
         dice = random.Random(number)

@@ -30,6 +30,7 @@ async def test_a_file_comes_with_size_mode_and_hash_unless_it_is_longer_than_ask
     workspace.with_name("moved").rename(workspace)
 
 
+@pytest.mark.full
 async def test_large_files_travel_whole_and_more_than_the_limit_is_not_written(sandbox: Sandbox, workspace: Path) -> None:
     data = os.urandom(9_000_000)
     await sandbox.write_file("big.bin", data)

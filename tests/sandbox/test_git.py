@@ -10,7 +10,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.sandbox.repository import find_repository
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import BUBBLEWRAP, ISOLATED, LANDLOCK, WITH_SHELL, Gate, OpenSandbox, fill, git
-from tests.sets import few, for_each
+from tests.sets import depth, for_each
 
 pytestmark = pytest.mark.git
 
@@ -151,7 +151,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("backend", [*ISOLATED, LANDLOCK])
-@pytest.mark.parametrize(("place", "commands"), few(PLACES))
+@pytest.mark.parametrize(("place", "commands"), depth(PLACES[:1], PLACES))
 async def test_a_git_folder_outside_is_used_and_only_git_changes_it(
     tmp_path: Path, open_sandbox: OpenSandbox, place: str, commands: list[str], backend: str
 ) -> None:
@@ -189,6 +189,7 @@ async def test_a_folder_of_a_repository_keeps_what_is_outside(tmp_path: Path, op
     assert (tmp_path / "repo/pkg/b").read_text() == "one\n"
 
 
+@pytest.mark.full
 async def test_other_folders_of_a_repository_may_hold_secrets(tmp_path: Path, open_sandbox: OpenSandbox) -> None:
     folder = package(tmp_path)
     sandbox = await open_sandbox("bubblewrap", folder)
@@ -202,7 +203,7 @@ async def test_other_folders_of_a_repository_may_hold_secrets(tmp_path: Path, op
         assert "SECRET" not in (await sandbox.read_only().run_command(command)).output
 
 
-@pytest.mark.parametrize("secret", [".env", "lib/.env"])
+@pytest.mark.parametrize("secret", depth([".env"], [".env", "lib/.env"]))
 async def test_git_shows_no_hidden_file_that_it_tracks(workspace: Path, open_sandbox: OpenSandbox, secret: str) -> None:
     fill(workspace / "../library", {".env": "SECRET\n"})
     repository(workspace / "../library")
@@ -272,6 +273,7 @@ async def test_commands_of_git_run_in_the_folder_that_they_name(workspace: Path,
             await sandbox.run_command(command)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
 async def test_a_repository_that_is_not_a_submodule_is_not_changed_next_to_the_own(
     sandbox: WorkspaceSandbox, workspace: Path
@@ -301,6 +303,7 @@ async def test_work_under_way_that_runs_commands_is_not_continued(sandbox: Works
     assert not (workspace / "ran").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
 async def test_a_repository_on_this_machine_is_fetched_from_and_pushed_to(
     sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path
@@ -346,6 +349,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "gitconfig"
 
 
+@pytest.mark.full
 async def test_the_user_s_settings_hold(settings: Path, tmp_path: Path, workspace: Path, open_sandbox: OpenSandbox) -> None:
     fill(
         tmp_path,
@@ -376,6 +380,7 @@ def test_both_files_of_the_user_s_settings_are_read(tmp_path: Path, monkeypatch:
     assert [each in config for each in ("Ada", "Eve", "e@example.org")] == [True, False, True]
 
 
+@pytest.mark.full
 async def test_what_cannot_run_here_is_refused_by_name(settings: Path, workspace: Path, open_sandbox: OpenSandbox) -> None:
     fill(repository(workspace), {".gitattributes": "*.bin filter=lfs\n", "m.bin": "data"})
     settings.write_text('[commit]\n\tgpgSign\n[filter "lfs"]\n\tclean = tr a-z A-Z\n\trequired = true\n')
@@ -393,6 +398,7 @@ async def test_what_cannot_run_here_is_refused_by_name(settings: Path, workspace
         await sandbox.run_command("git switch other")
 
 
+@pytest.mark.full
 async def test_hooks_that_do_not_run_are_named(settings: Path, workspace: Path, open_sandbox: OpenSandbox) -> None:
     hook = repository(workspace) / ".git/hooks/pre-commit"
     hook.write_text("#!/bin/sh\nexit 1\n")

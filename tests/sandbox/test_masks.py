@@ -133,6 +133,7 @@ async def test_a_rule_that_is_added_holds_for_the_next_command_and_ends_a_progra
     assert (await sandbox.run_command("echo still works")).output == "still works\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_a_rule_that_allows_to_read_a_secret_shows_it_everywhere_from_then_on(
     sandbox: WorkspaceSandbox, filled: Path
@@ -171,6 +172,7 @@ async def test_dependencies_keep_their_certificates_and_a_search_meets_no_mask_o
     assert "public" not in (await sandbox.run_command("cat node_modules/x/cacert.pem")).output
 
 
+@pytest.mark.full
 @pytest.mark.git
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_git_is_whole_where_it_holds_no_masked_file_and_shows_none_where_it_does(
@@ -255,6 +257,7 @@ async def test_a_program_that_stays_ends_when_a_denied_file_is_replaced(filled: 
         await served.close()
 
 
+@pytest.mark.full
 @pytest.mark.bubblewrap
 async def test_links_to_folders_loops_and_closed_folders_open_no_mask(filled: Path, open_sandbox: OpenSandbox) -> None:
     (filled / "linked").symlink_to("config")

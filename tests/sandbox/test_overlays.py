@@ -22,7 +22,7 @@ from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox, fill
 from tests.sandbox.test_checkpoints import tree_of
-from tests.sets import few
+from tests.sets import depth, few
 from tests.waiting import until
 
 pytestmark = pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
@@ -250,6 +250,7 @@ async def test_its_states_tell_what_each_step_changed(
     await overlay.close()
 
 
+@pytest.mark.full
 async def test_a_lock_that_a_killed_git_left_holds_nothing_up(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     await sandbox.checkpoints.snapshot()
     (store_folder(workspace) / "lmtui.effect.index.lock").touch()
@@ -259,6 +260,7 @@ async def test_a_lock_that_a_killed_git_left_holds_nothing_up(sandbox: Workspace
     await overlay.close()
 
 
+@pytest.mark.full
 async def test_a_command_that_fills_the_disk_is_stopped(sandbox: WorkspaceSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     left = iter((1 << 40, 1 << 40))
     monkeypatch.setattr(overlays, "free_bytes", lambda _: next(left, 0))
@@ -299,6 +301,7 @@ async def test_one_that_was_made_ahead_shows_the_workspace_of_now(sandbox: Works
     assert ((workspace / "d/changed").read_text(), (workspace / "kept").exists()) == ("2\n", False)
 
 
+@pytest.mark.full
 async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     overlay = sandbox.overlay()
     note = '{"paths": [], "removed": [], "made": ["evil"], "modes": {}, "before": "", "after": ""}'
@@ -311,6 +314,7 @@ async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbo
     assert (told, (workspace / "evil").exists()) == ("", False)
 
 
+@pytest.mark.full
 async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path) -> None:
     (workspace / "run.sh").write_text("#!/bin/sh\n")
     (workspace / "run.sh").chmod(0o755)
@@ -445,7 +449,10 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
     await overlay.close()
 
 
-@pytest.mark.parametrize(("done", "mine"), few([("", ""), ("a b new", "a"), ("new", "a"), ("a", "b")]))
+HALF_KEPT = [("", ""), ("a b new", "a"), ("new", "a"), ("a", "b")]
+
+
+@pytest.mark.parametrize(("done", "mine"), depth(HALF_KEPT[1:2], HALF_KEPT))
 async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_back(
     sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, done: str, mine: str
 ) -> None:

@@ -81,6 +81,7 @@ def test_lines_are_numbered_as_editors_do_with_ripgrep_and_without(
     assert [line[1] for line in search(tmp_path, "x", context_lines=1)["matches"]] == [3, 4]
 
 
+@pytest.mark.full
 def test_a_search_without_ripgrep_finds_the_same_and_reads_big_files_to_their_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ async def test_what_is_written_is_its_input_and_its_output_comes_whole_and_all_e
     assert [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])] == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backend", WITH_SHELL)
 async def test_output_that_nobody_reads_yet_is_not_lost(backend: str, serve: Serve) -> None:
     server = await serve(backend)

@@ -131,6 +131,7 @@ async def test_secret_files_of_a_writable_folder_are_masked(sandbox: WorkspaceSa
     assert "KEY" not in (await sandbox.run_command(f"cat {library}/new.pem")).output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", [pytest.param("{library}", marks=pytest.mark.full), "{library}:rw"])
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_a_rule_with_a_whole_path_masks_files_of_an_added_folder(
@@ -208,6 +209,7 @@ def _exchanged(library: Path, private: Path) -> Iterator[None]:
     process.wait()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_a_folder_exchanged_for_a_link_during_a_write_leads_nowhere(
     sandbox: WorkspaceSandbox, library: Path, private: Path

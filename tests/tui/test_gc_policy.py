@@ -52,6 +52,7 @@ def test_what_is_new_is_collected_and_the_living_set_aside() -> None:
     assert gc.get_freeze_count() >= before + len(kept)
 
 
+@pytest.mark.full
 def test_what_closed_widgets_drew_is_let_go() -> None:
     drawn = StylesCache()
     seen = weakref.ref(drawn)

@@ -8,7 +8,6 @@ from lmtui.tui.options import StartOptions
 from tests.sets import for_each
 from tests.tui.driving import running
 
-
 TABS = [f"alt+{number}" for number in range(1, 10)]
 
 

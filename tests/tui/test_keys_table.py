@@ -138,7 +138,7 @@ async def wrong_keys(scopes: Iterable[str]) -> list[str]:
 async def wrong_keys_here(scope: str, driver: Driver, app: RecordingApp) -> list[str]:
     wrong = []
     app.is_recording = True
-    for each in [way for each in COMMANDS if each.scope == scope for way in each.ways]:
+    for each in [way for row in COMMANDS if row.scope == scope for way in row.ways]:
         for key in each.keys:
             app.recorded.clear()
             app.wanted = each.action

@@ -77,6 +77,7 @@ async def test_a_change_that_is_right_is_green_by_the_projects_own_tests_and_a_f
     assert len(check.text.splitlines()) <= MOST_LINES
 
 
+@pytest.mark.full
 async def test_a_test_that_was_red_before_the_change_is_not_held_against_it_and_one_that_it_breaks_is(
     runner: Runner, tmp_path: Path
 ) -> None:

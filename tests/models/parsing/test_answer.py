@@ -117,6 +117,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @for_each("name", HOSTILE)
 @for_each("size", [1_000_000, 7])
 def test_a_hostile_answer_takes_time_by_its_length(name: str, size: int) -> None:
