@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -45,7 +44,7 @@ def build_app(
         routes=[
             *ENDPOINTS,
             Route("/openapi.json", tell_page),
-            WebSocketRoute("/v1/ws", partial(serve_websocket, api)),
+            WebSocketRoute("/v1/ws", serve_websocket),
             *routes,
         ],
         middleware=[Middleware(access.guard)],

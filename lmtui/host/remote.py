@@ -348,7 +348,8 @@ class HostLink:
             return self._without_host(call, member, future)
         if rpc.is_function(member.result):
             return lambda: self._forget(numbers)
-        return self._result(member, result)
+        value = self._result(member, result)
+        return self._mirrored.setdefault((on, path, member.name), value) if member.kind is Kind.VALUE else value
 
     def _without_host(self, call: rpc.RemoteCall, member: Member, future: concurrent.futures.Future[Any]) -> Any:
         """Do a call later, or once more; if both fail, the front end continues and the user is told."""
@@ -428,14 +429,7 @@ class HostLink:
     def value(self, on: str, path: str, member: Member) -> Any:
         """Return a value that is mirrored; the first time the host is asked."""
         key = (on, path, member.name)
-        if key not in self._mirrored:
-            call = rpc.RemoteCall(on, path, member.name, {})
-            future = self.send(call)
-            try:
-                _ = self._mirrored.setdefault(key, rpc.decode(member.result, self.wait(future)))
-            except HostError:
-                return self._without_host(call, member, future)
-        return self._mirrored[key]
+        return self._mirrored[key] if key in self._mirrored else self.call(on, path, member, {})
 
     # -- the thread that reads -------------------------------------------------------------------------------------------
 

@@ -125,10 +125,10 @@ def _text_of(frame: Frame) -> str:
     return frame.message
 
 
-async def serve_websocket(api: ApiContext, websocket: WebSocket) -> None:
+async def serve_websocket(websocket: WebSocket) -> None:
     """Serve one client."""
     await websocket.accept()
-    await _Client(api, websocket).run()
+    await _Client(websocket.app.state.api, websocket).run()
 
 
 class _Client:
