@@ -27,7 +27,7 @@ from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, PROXY_INSIDE, STORE_INSIDE, state_dir
 from lmtui.plain_files import path_outside
 from lmtui.sandbox.guest import confinement, forward
-from lmtui.sandbox.guest.settings import Settings
+from lmtui.sandbox.guest.settings import Settings, read_table
 from lmtui.sandbox.host_paths import make_for_owner, new_folder, remove_locked, store_folder
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.mount_layout import SandboxLayout
@@ -111,21 +111,7 @@ def _remove_unused(base: Path) -> None:
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each instance, in which it has mounts
 GUEST = Path(__file__).parent / "guest"
 FOLDER_INSIDE = "/opt/lmtui"
-_ENVIRONMENT = {
-    "HOME": HOME_INSIDE,
-    "USER": "lmtui",
-    "LOGNAME": "lmtui",
-    "LANG": "C.UTF-8",
-    "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_CONFIG_COUNT": "1",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_0": "false",
-    "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
-}
+_ENVIRONMENT = {"HOME": HOME_INSIDE, **dict(read_table("environment"))}
 # Without a network, tools do not try again.
 _OFFLINE = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "CARGO_NET_RETRY": "0", "UV_HTTP_RETRIES": "0"}
 

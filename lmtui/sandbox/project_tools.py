@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lmtui.core.errors import UsageError
 from lmtui.core.permissions.rules import MaskExpressions
@@ -116,6 +117,11 @@ class ProjectTools:
     image_digest: str = ""
     repository: Repository = NO_REPOSITORY
 
+    def show(self, source: Path, why: str, target: str = "", **facts: Any) -> None:  # Any: those of `Shown`
+        """Show a folder or a program, at its own path unless a `target` is given."""
+        target = target or str(source)
+        self.shown[target] = Shown(target, source, why, **facts)
+
     @property
     def without_copies(self) -> dict[str, str]:
         """Return variables for where caches cannot be copied on writing: uv does not run with a cache that is read-only."""
@@ -185,7 +191,7 @@ class _Finder:
         except UsageError as error:
             self.tools.withheld[f"{place} ({why}): {error}"] = None
             return
-        self.tools.shown[str(place)] = Shown(str(place), source, why)
+        self.tools.show(source, why, str(place))
 
     def _place(self, path: Path) -> Path | None:
         """Return the known place that a path is in."""
@@ -221,9 +227,7 @@ class _Finder:
             self.add_caches(row, marker)
         if any(name in self.tools.system for name in row.programs):
             for place in sorted(each for pattern in row.settings for each in Path("/etc").glob(pattern)):
-                self.tools.shown[str(place)] = Shown(
-                    str(place), place.resolve(), f"settings of {row.programs[0]}", is_system=True
-                )
+                self.tools.show(place.resolve(), f"settings of {row.programs[0]}", str(place), is_system=True)
 
     def add_program(self, program: Path, name: str, why: str) -> None:
         """Show a program: its place, or itself where it is a single file."""
@@ -235,7 +239,7 @@ class _Finder:
             return
         place = self._place(real) or self._place(program)
         if place is None and real.is_file() and _is_binary(real):
-            self.tools.shown[f"/opt/lmtui/bin/{name}"] = Shown(f"/opt/lmtui/bin/{name}", real, why)
+            self.tools.show(real, why, f"/opt/lmtui/bin/{name}")
             return
         if not self.add_folder(real if self._place(real) else program, why):
             return
@@ -268,12 +272,9 @@ class _Finder:
         for cache in row.caches:
             folder = self.home / cache
             if folder.is_dir() and folder.resolve() == folder:
-                self.tools.shown[str(folder)] = Shown(
-                    str(folder), folder, f"packages that were fetched, for {marker}", is_cache=True
-                )
+                self.tools.show(folder, f"packages that were fetched, for {marker}", is_cache=True)
         if "cargo" in row.programs and (settings := cargo_settings(self.home)):
-            target = str(self.home / _CARGO_SETTINGS)
-            self.tools.shown[target] = Shown(target, _kept(settings), "registries of cargo")
+            self.tools.show(_kept(settings), "registries of cargo", str(self.home / _CARGO_SETTINGS))
 
 
 def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | None = None) -> ProjectTools:
@@ -365,7 +366,7 @@ def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) 
     """Return the tools with folders that the user allowed to show, and the Python of an environment in one.  Blocks."""
     finder = _Finder(workspace, tools=tools)
     for folder in folders:
-        finder.tools.shown[str(folder)] = Shown(str(folder), folder, "you allowed it")
+        finder.tools.show(folder, "you allowed it")
         finder.tools.path.update(dict.fromkeys(programs([folder])))
         finder.tools.offered.pop(str(folder), None)
         for text in [each for each in finder.tools.withheld if each.partition(" (")[0] == str(folder)]:
@@ -404,18 +405,16 @@ def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskE
         SandboxUnavailable: the masks cannot be made.
     """
     writable = [folder.path for folder in folders if folder.is_writable]
-    shown = tools.without_added().shown
-    paths = {target: (each.source, Path(target)) for target, each in shown.items()}
+    tools = tools.without_added()
+    paths = {target: (each.source, Path(target)) for target, each in tools.shown.items()}
     inside = [target for target, pair in paths.items() if any(path.is_relative_to(each) for path in pair for each in writable)]
-    withheld = {f"{shown.pop(target).target}: it is in a folder that commands may change": None for target in inside}
+    withheld = {f"{tools.shown.pop(target).target}: it is in a folder that commands may change": None for target in inside}
     for folder in folders:
-        target = str(folder.path)
-        shown[target] = Shown(target, folder.path, "added folder", is_writable=folder.is_writable, is_added=True)
+        tools.show(folder.path, "added folder", is_writable=folder.is_writable, is_added=True)
         for path, is_folder in masked_in(folder.path, masks) if not folder.is_writable else ():
             file, empty, _ = mask_sources()
-            target = f"{folder.path}/{path}"
-            shown[target] = Shown(target, empty if is_folder else file, "masked", is_masked=True)
-    return replace(tools, shown=shown, withheld=tools.withheld | withheld)
+            tools.show(empty if is_folder else file, "masked", f"{folder.path}/{path}", is_masked=True)
+    return replace(tools, withheld=tools.withheld | withheld)
 
 
 def tool_places(home: Path) -> list[Path]:
@@ -437,13 +436,13 @@ def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> 
     _add_packages(tools, packages, _FETCHED)
     if certificates is not None:
         target = "/opt/lmtui/certificates.pem"
-        tools.shown[target] = Shown(target, certificates, "the certificates that this machine trusts")
+        tools.show(certificates, "the certificates that this machine trusts", target)
         tools.variables.update(dict.fromkeys((*CERTIFICATES, "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO"), target))
     return tools
 
 
 def _add_packages(tools: ProjectTools, packages: Path, names: Iterable[str]) -> None:
-    tools.shown[_PACKAGES] = Shown(_PACKAGES, packages, "packages that were fetched for this project", is_writable=True)
+    tools.show(packages, "packages that were fetched for this project", _PACKAGES, is_writable=True)
     tools.variables.update({_FETCHED[name]: f"{_PACKAGES}/{name}" for name in names})
     if settings := next((each for target, each in tools.shown.items() if target.endswith(_CARGO_SETTINGS)), None):
         target = f"{_PACKAGES}/cargo/config.toml"

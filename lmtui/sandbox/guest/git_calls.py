@@ -18,31 +18,12 @@ from .beneath import Refused
 from .settings import Settings, read_table
 
 _HERE = Path(__file__).resolve().parent
-_READS = frozenset((
-    "blame", "branch", "cat-file", "check-ignore", "describe", "diff", "diff-tree", "for-each-ref", "grep", "log", "ls-files",
-    "ls-tree", "merge-base", "name-rev", "rev-list", "rev-parse", "shortlog", "show", "show-ref", "status", "tag", "var",
-    "remote",
-))  # fmt: skip
-_WRITES = _READS | frozenset((
-    "add", "checkout", "cherry-pick", "commit", "init", "merge", "mv", "rebase", "reset", "restore", "revert", "rm", "stash",
-    "switch",
-))  # fmt: skip
-_REMOTES = frozenset(("fetch", "pull", "push"))
-_SIGNS = {"commit.gpgsign": frozenset(("commit", "cherry-pick", "merge", "pull", "rebase", "revert")),
-          "tag.gpgsign": frozenset(("tag",))}  # fmt: skip
-_CHECKS_OUT = frozenset(("checkout", "cherry-pick", "merge", "pull", "rebase", "reset", "restore", "revert", "stash", "switch"))
-_HOOKS = {
-    "commit": "pre-commit prepare-commit-msg commit-msg post-commit", "merge": "pre-merge-commit commit-msg post-merge",
-    "pull": "pre-merge-commit post-merge pre-rebase", "push": "pre-push", "rebase": "pre-rebase post-rewrite",
-    "checkout": "post-checkout", "switch": "post-checkout", "cherry-pick": "prepare-commit-msg", "revert": "prepare-commit-msg",
-}  # fmt: skip
-_SHOW_DIFFS = frozenset(("diff", "log", "show", "diff-tree", "stash"))
-_FORBIDDEN = (
-    "--output", "--ext-diff", "--textconv", "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--config-env",
-    "--git-dir", "--work-tree", "--template", "--separate-git-dir", "--open-files-in-pager", "--no-index", "--edit",
-    "--interactive", "--patch-with-editor", "--super-prefix", "--namespace", "--submodule",
-)  # fmt: skip
-_FORBIDDEN_SHORT = {"grep": ("-O",), "rebase": ("-x", "-i"), "diff": ("-O",), "log": ("-O",), "show": ("-O",)}
+_ROWS = read_table("git_subcommands")
+_FACTS = {name: facts for _, name, *facts in _ROWS}
+_READS, _WRITES, _REMOTES, _FORBIDDEN = (
+    frozenset(name for kind, name, *_ in _ROWS if kind in kinds.split())
+    for kinds in ("reads", "reads writes", "remote", "forbidden")
+)
 _DRIVERS = (
     r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|diff\..*\.(textconv|command)|"
     r"remote\..*\.(vcs|uploadpack|receivepack)|credential\..*\.helper|http\..*(cookiefile|savecookies))$"
@@ -77,7 +58,7 @@ def git_command(arguments: list[str], settings: Settings, reach: str = "") -> tu
     ignored = f"{os.path.dirname(settings.git_config)}/excludes" if settings.git_config else f"{_HERE}/gitignore"
     options = [*_OPTIONS, "-c", f"core.excludesFile={ignored}"]
     locks = [] if settings.git_writes else ["--no-optional-locks"]
-    plain = ["--no-ext-diff", "--no-textconv"] if subcommand in _SHOW_DIFFS - {"stash"} else []
+    plain = ["--no-ext-diff", "--no-textconv"] if "shows-diffs" in _FACTS[subcommand] else []
     plain += ["--no-textconv"] if subcommand in ("blame", "grep") else []
     if subcommand in ("diff", "status"):  # else git runs there, without these options
         plain += ["--ignore-submodules=dirty"]
@@ -174,7 +155,7 @@ def _check_settings(
 
     if words & {"--abort", "--quit"}:
         return
-    for name in (name for name, signing in _SIGNS.items() if subcommand in signing and not words & {"-d", "--delete"}):
+    for name in (each for each in _FACTS[subcommand] if each.endswith(".gpgsign") and not words & {"-d", "--delete"}):
         value = ("config", "-z", "--type=bool", "--get")
         if (listed(*value, name) or listed(*value, f"users.{name}")) == ["true"]:
             raise Refused(
@@ -228,12 +209,13 @@ def _changes_files(arguments: list[str]) -> bool:
             return arguments[1:2] not in (["drop"], ["clear"])
         case "checkout" | "switch" if words & {"-b", "-c", "--create"}:
             return sum(not word.startswith("-") for word in words) != 1  # else a branch from here
-    return subcommand in _CHECKS_OUT
+    return "checks-out" in _FACTS[subcommand]
 
 
 def skipped_hooks(environment: dict[str, str], program: str, subcommand: str, settings: Settings) -> list[str]:
     """Return the hooks that the user's git would have run.  Blocks."""
-    wanted, environment = _HOOKS.get(subcommand, "").split(), _of_repository(environment, settings)
+    wanted = [each.removeprefix("hook:") for each in _FACTS[subcommand] if each.startswith("hook:")]
+    environment = _of_repository(environment, settings)
     if not wanted or not settings.git_writes:
         return []
     own = _listed(environment, program, settings.root, "config", "-z", "--get", "core.hooksPath")
@@ -294,6 +276,7 @@ def _check(arguments: list[str], allowed: frozenset[str]) -> None:
     subcommand = arguments[0]
     if subcommand not in allowed:
         raise Refused(f"git {subcommand} is not allowed here")
+    short = tuple(each for each in _FACTS[subcommand] if each.startswith("-"))
     for before, argument in pairwise(arguments):
         if "\0" in argument:
             raise Refused("git: an argument has a NUL character in it")
@@ -301,5 +284,5 @@ def _check(arguments: list[str], allowed: frozenset[str]) -> None:
             return
         name = argument.split("=", 1)[0]
         is_long = len(name) > 3 and name.startswith("--") and any(option.startswith(name) for option in _FORBIDDEN)
-        if is_long or name in _FORBIDDEN or argument.startswith(_FORBIDDEN_SHORT.get(subcommand, ("\0",))):
+        if is_long or name in _FORBIDDEN or argument.startswith(short):
             raise Refused(f"git {subcommand}: the option {name} is not allowed")

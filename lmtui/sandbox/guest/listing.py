@@ -31,15 +31,8 @@ from .protocol import Message, pack
 from .settings import Settings
 
 _SKIPPED = frozenset((".git", ".lmagent", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache", ".tox"))
-_BASE = (
-    "--no-config",
-    "--hidden",
-    "--no-messages",
-    "--no-ignore-dot",
-    "--no-require-git",
-    "--no-ignore-global",
-    *(f"--glob=!{name}" for name in _SKIPPED),
-)
+_OPTIONS = "--no-config --hidden --no-messages --no-ignore-dot --no-require-git --no-ignore-global"
+_BASE = (*_OPTIONS.split(), *(f"--glob=!{name}" for name in _SKIPPED))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MAX_LINE = 500
 _CODECS = [codecs.lookup(name) for name in ("utf-16", "utf-8-sig")]  # before confinement

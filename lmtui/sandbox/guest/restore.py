@@ -358,18 +358,9 @@ def _remove_empty(store: Store, folder: str) -> None:
         folder = parent
 
 
-_ACTIONS: dict[str, Callable[..., Message]] = {
-    "snapshot": Store.snapshot,
-    "effect": effects.effect,
-    "with_content": effects.with_content,
-    "with_entries": effects.with_entries,
-    "ignored": Store.ignored,
-    "prune": Store.prune,
-    "changes": Store.changes,
-    "restore": restore,
-    "set_modes": effects.set_modes,
-    "remove_folders": effects.remove_folders,
-}
+_EFFECTS = (effects.effect, effects.with_content, effects.with_entries, effects.set_modes, effects.remove_folders)
+_FUNCTIONS = (Store.snapshot, Store.ignored, Store.prune, Store.changes, restore, *_EFFECTS)
+_ACTIONS: dict[str, Callable[..., Message]] = {each.__name__: each for each in _FUNCTIONS}
 
 
 def run(store: Store, message: Message, given: bytes = b"") -> Message:
