@@ -270,7 +270,7 @@ class Attachment:
             found["answer"] = replace(answer, by=self._client.name)
         if "by" in member.parameters:
             found["by"] = self._client.name
-        missing = [each for each in rpc.required(member) if each not in found]
+        missing = [each for each in member.required if each not in found]
         if missing:
             raise UsageError(f"{member.full_name} needs {', '.join(missing)}")
         return found

@@ -267,14 +267,9 @@ class SessionHub:
         return sorted(found, key=lambda each: (each.session.is_open, each.session.updated), reverse=True)
 
     def follow(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each event of all sessions from now on; the returned function ends it."""
+        """Call `listener` with each event of all sessions from now on; the returned function ends it, once."""
         self._listeners.append(listener)
-
-        def leave() -> None:
-            with contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return leave
+        return partial(self._listeners.remove, listener)
 
     def _follow(self, runtime: Runtime, session: Session) -> None:
         def tell(envelope: Envelope) -> None:

@@ -83,8 +83,8 @@ class Kind(StrEnum):
 class Member:
     """A member of a port, with the types of what it takes and returns.
 
-    A `VALUE` is mirrored by a client.  `returns` is the port of a returned object, None where it returns a value.  `marks` are
-    those of `core.remote_marks`.
+    A `VALUE` is mirrored by a client.  `required` are the parameters without a default.  `returns` is the port of a returned
+    object, None where it returns a value.  `marks` are those of `core.remote_marks`.
     """
 
     port: type
@@ -92,9 +92,10 @@ class Member:
     kind: Kind
     is_property: bool
     parameters: Mapping[str, Any]
+    required: Sequence[str]
     result: Any
-    returns: type | None = None
-    marks: frozenset[str] = frozenset()
+    returns: type | None
+    marks: frozenset[str]
 
     @property
     def full_name(self) -> str:
@@ -119,7 +120,7 @@ def members(port: type) -> Mapping[str, Member]:
 
 def _member(port: type, name: str, attribute: property | types.FunctionType) -> Member:
     is_property = isinstance(attribute, property)
-    function = attribute.fget if isinstance(attribute, property) else attribute
+    function: Any = getattr(attribute, "fget", attribute)
     hints, marks = typing.get_type_hints(function), marks_of(function)
     result = hints.pop("return", type(None))
     returns = _port_in(result)
@@ -132,7 +133,9 @@ def _member(port: type, name: str, attribute: property | types.FunctionType) -> 
         kind = Kind.VALUE if "mirrored" in marks else Kind.CALL
     if origin is collections.abc.Iterator:
         result = types.GenericAlias(Sequence, typing.get_args(result)[:1])
-    return Member(port, name, kind, is_property, hints, result, returns, marks)
+    _, *taken = inspect.signature(function).parameters.values()  # without self
+    required = [each.name for each in taken if each.default is each.empty]
+    return Member(port, name, kind, is_property, hints, required, result, returns, marks)
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -169,14 +172,6 @@ def resolve(root: type, path: str) -> type:
 
 
 ROOTS: Mapping[str, type] = {HOST: SessionHost, SESSION: Session}
-
-
-def required(member: Member) -> Sequence[str]:
-    """Return the names of the arguments that a call needs."""
-    if member.is_property:
-        return ()
-    parameters = inspect.signature(getattr(member.port, member.name)).parameters.values()
-    return [each.name for each in parameters if each.name != "self" and each.default is each.empty]
 
 
 def check_network(member: Member, given: Mapping[str, Any]) -> None:
