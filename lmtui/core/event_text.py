@@ -179,7 +179,8 @@ class EventText:
             case PlanChanged():
                 yield from plan_lines(event)
             case _:
-                yield from event_line(event).splitlines()
+                text = event_line(event).rstrip("\n")
+                yield from text.split("\n") if text else ()
 
 
 def event_line(event: Event) -> str:

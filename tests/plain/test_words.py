@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,9 +121,7 @@ def test_a_failed_call_says_the_beginning_of_its_result() -> None:
     assert told(CALL, ended)[0] == "tool: read parser/lexer.py ... failed, 1.5 seconds"
 
 
-@pytest.mark.parametrize(
-    ("elapsed_ms", "text"), [(12, "12 ms"), (1900, "1.9 seconds"), (61_000, "1 minute 1 second"), (30_400, "30 seconds")]
-)
+@for_each(("elapsed_ms", "text"), [(12, "12 ms"), (1900, "1.9 seconds"), (61_000, "1 minute 1 second"), (30_400, "30 seconds")])
 def test_times_are_said_in_words(elapsed_ms: int, text: str) -> None:
     assert duration(elapsed_ms) == text
 
