@@ -231,14 +231,8 @@ _PROJECT_BUILD_S = 3600
 _FIX_HINT = "Fix the file, or set the image yourself: image = NAME."
 _BUILD_HINT = "Fix the Dockerfile, or look at the network."
 _NOT_DONE = (
-    "features",
-    "postCreateCommand",
-    "onCreateCommand",
-    "updateContentCommand",
-    "postStartCommand",
-    "runArgs",
-    "mounts",
-)
+    "features", "postCreateCommand", "onCreateCommand", "updateContentCommand", "postStartCommand", "runArgs", "mounts",
+)  # fmt: skip
 _FINISH = Path(__file__).with_name("project.Dockerfile").read_text("utf-8").replace("LINK_INSIDE", LINK_INSIDE)
 
 

@@ -13,6 +13,7 @@ import re
 import secrets
 import shlex
 import tempfile
+import tomllib
 from pathlib import Path
 
 import psutil
@@ -26,6 +27,7 @@ from lmtui.sandbox.supervisor_client import Client
 _LIMIT_S = 20
 _MEMORY_MB = 256
 _SCRIPT = Path(__file__).with_name("selftest.sh").read_text("utf-8")
+_CHECKS = tomllib.loads(Path(__file__).with_name("selftest.toml").read_text("utf-8"))
 _READ_ONLY_SCRIPT = Path(__file__).with_name("selftest_read_only.sh").read_text("utf-8")
 
 
@@ -41,32 +43,6 @@ async def verify_read_only(client: Client, guard: Client) -> None:
     if changed != ["scratch"] or taken.is_so:
         what = ", ".join(each for each in changed if each != "scratch") or "its scratch space is missing"
         raise SandboxUnavailable(f"the read-only instance failed its test: {what}")
-
-
-# What each line has to say, as an expression, and what is wrong if it does not.
-_ALWAYS = {
-    "workspace": ("writable", "the workspace cannot be written"),
-    "python": ("42", "python3 does not work"),
-    "shell": (".+", "bash does not work"),
-}
-_ISOLATED = {
-    "CapEff": ("0+", "commands have capabilities"),
-    "NoNewPrivs": ("1", "commands could gain rights"),
-    "Seccomp": ("2", "no system call filter is on"),
-    "root": ("read-only", "the root is not read-only"),
-    "marker": ("hidden", "files outside the workspace can be seen"),
-}
-_WITH_MOUNTS = {
-    ".git": ("read-only|missing", ".git can be written"),
-    ".lmagent": ("read-only", ".lmagent can be written"),
-}
-_WITHOUT_MOUNTS = {
-    "supervisor": ("hidden", "commands can look into other processes"),
-    "CapPrm": ("0+", "commands could get capabilities"),
-    "CapInh": ("0+", "commands could get capabilities"),
-}
-_NO_NETWORK = {"interfaces": ("(lo)?", "there is a network")}
-_NO_SOCKETS = {"socket": (".*not permitted.*", "commands can open sockets")}
 
 
 async def verify(backend: Backend, client: Client) -> None:
@@ -116,12 +92,11 @@ async def _said(client: Client, script: str, problem: str) -> list[str]:
 
 def _problem(found: dict[str, str], backend: Backend) -> str:
     """Return the first thing that does not hold, or an empty text."""
-    checks = dict(_ALWAYS)
-    if backend.is_isolated:
-        checks |= _ISOLATED | (_WITH_MOUNTS if backend.has_mounts else _WITHOUT_MOUNTS)
-        if backend.network == "none":
-            checks |= _NO_NETWORK if backend.has_mounts else _NO_SOCKETS
-    for name, (wanted, problem) in checks.items():
+    kind = "mounts" if backend.has_mounts else "shared"
+    kinds = ["always", "isolated", kind] if backend.is_isolated else ["always"]
+    if backend.is_isolated and backend.network == "none":
+        kinds.append(f"{kind}_offline")
+    for name, (wanted, problem) in (check for each in kinds for check in _CHECKS[each].items()):
         value = found.get(name, "")
         if not re.fullmatch(wanted, value):
             return f"{problem} ({name}: {value or 'nothing'})"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import tomllib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -68,11 +69,6 @@ _GIT_HINT = (
 _OTHER_GIT = "[the .git of another repository in the workspace is read-only; the user can run this in a terminal]"
 _LITERAL = "[git takes paths as they are written here, patterns too: name the files]"
 _GIT_UNDO = "[/undo restores the files; commits, branches and stashes stay]"
-_GIT_WHY = (
-    (re.compile(r"(?:clean|smudge) filter '([^']+)' failed"), "the filter {0} of git's settings cannot run"),
-    (re.compile(r"transport '(ssh)' not allowed"), "no keys for {0} are"),
-    (re.compile(r"could not read (?:Username|Password)()"), "no credentials are"),
-)
 _REMOTE_URL = re.compile(r"^(.+)\t(.*) \((fetch|push)\)", re.MULTILINE)
 _NOT_REAL = "not in an overlay: git commands that write, background commands and packages need the real folder"
 _MOST_NAMED = 5
@@ -80,25 +76,11 @@ _TAIL_CHARS = 4096
 _NOT_STARTED = (126, 127)  # a shell's exit codes for a program that cannot be run, or is not there
 _MASKED_BY_RULE = "[masked, as a rule denies it: {paths}]"
 _MASKED_BY_NAME = "[masked, as it may hold secrets: {paths}. A command that names the file asks the user to show it.]"
-_ENDS = {
-    "memory": "[killed: it used more than {memory_mb:,} MB of memory; {memory_hint}]",
-    "processes": "[killed: it started more than {limits.processes:,} processes]",
-    "killed": "[killed]",
-}
-# What a command says when it meets a limit that does not kill it.
-_NO_NETWORK = re.compile(
-    r"Could not resolve host|[Nn]ame resolution|ENOTFOUND|EAI_AGAIN|Network is unreachable|dns error|could not resolve|"
-    r"no such host|No matching distribution found|ECONNREFUSED .*:443"
-)
+_NOTES = tomllib.loads(Path(__file__).with_name("command_notes.toml").read_text("utf-8"))
+_GIT_WHY, _LIMITS_MET = ({re.compile(words): note for words, note in _NOTES[name].items()} for name in ("git", "limits"))
+_NO_NETWORK = re.compile("|".join(_NOTES["network"]["patterns"]))
 _HOW_TO_INSTALL = "[no network here; to install packages call shell again with network=true, which asks the user]"
 _TOOLS_CHANGED = "[the sandbox has other tools of this project now: run the command again]"
-_LIMITS_MET = {
-    re.compile(r"can't start new thread|Resource temporarily unavailable|EAGAIN"): (
-        "[at most {limits.processes:,} processes and threads of all commands together]"
-    ),
-    re.compile(r"File too large|EFBIG|File size limit"): ("[at most {limits.file_mb:,} MB a file]"),
-    re.compile(r"No space left on device|ENOSPC"): "[/tmp is limited to {limits.tmp_mb:,} MB]",
-}
 
 
 Connect = Callable[[str, Proxy, Mapping[str, str]], Backend]
@@ -510,7 +492,7 @@ class WorkspaceSandbox:
             data=data if len(data) == reply.total else b"",
         )
         notes = [f"[hooks that git did not run here: {sanitize_line(', '.join(reply.skipped))}]"] if reply.skipped else []
-        for words, why in _GIT_WHY if op == "git" and result.exit_code else ():
+        for words, why in _GIT_WHY.items() if op == "git" and result.exit_code else ():
             if match := words.search(result.output):
                 notes.append(sanitize_line(f"[{why.format(match[1])} in the sandbox: run this git command in a terminal]"))
         if not reply.clean:
@@ -526,7 +508,7 @@ class WorkspaceSandbox:
         is_lower = memory_mb < limits.memory_mb
         hint = f"memory_mb can be up to {limits.memory_mb:,}" if is_lower else "the setting command_memory_mb is the limit"
         met = [note for words, note in _LIMITS_MET.items() if result.exit_code and words.search(result.output[-_TAIL_CHARS:])]
-        notes = [_ENDS[reason]] if reason in _ENDS else met
+        notes = [_NOTES["ends"][reason]] if reason in _NOTES["ends"] else met
         return [note.format(limits=limits, memory_mb=memory_mb, memory_hint=hint) for note in notes[:1]]
 
     def _view(self, kind: InstanceKind, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
