@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.event_text import model_words
+from lmtui.core.event_text import event_line, model_words
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import NOBODY, refusal_words
@@ -204,7 +204,7 @@ class ConversationBlocks:
                 self._cut_off(event.turn_id)
             case events.SandboxSelected():
                 level, before = events.Level.WARNING, self._sandbox
-                self._sandbox = f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else "")
+                self._sandbox = event_line(event)
                 text = self._sandbox if event.is_weaker and self._sandbox != before else ""
             case events.ModelChanged():
                 model, self._model = self._model, (event.model, event.url)
@@ -214,7 +214,7 @@ class ConversationBlocks:
                 text = left_out_text(event, self._left_out)
                 self._left_out.update(event.left_out)
             case events.RuleRevoked():
-                text = f"rule revoked: {sanitize_line(event.rule)}"
+                text = event_line(event)
             case events.FilesRestored():
                 text = self._restore(event)
             case _:
