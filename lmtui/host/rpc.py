@@ -25,12 +25,12 @@ import json
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum, StrEnum
-from pathlib import PurePath
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from lmtui.core import errors
 from lmtui.core.errors import ClosedToNetwork, LmtuiError, UsageError
@@ -218,18 +218,12 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
 def encode(value: Any) -> Any:
     """Return a value as JSON has it."""
     match value:
-        case Enum():
-            return value.value
         case None | bool() | int() | float() | str():
             return value
         case bytes():
             return {"$bytes": base64.b64encode(value).decode("ascii")}
         case datetime():
             return value.isoformat()
-        case PurePath():
-            return str(value)
-        case timedelta():
-            return value.total_seconds()
         case Envelope():
             raise TypeError("an event is written by its own encoder")
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -239,7 +233,7 @@ def encode(value: Any) -> Any:
         case collections.abc.Iterable():
             return [encode(each) for each in value]
         case _:
-            raise TypeError(f"{type(value).__name__} cannot be sent")
+            return to_jsonable_python(value, timedelta_mode="float")
 
 
 def decode(hint: Any, value: Any) -> Any:
