@@ -279,7 +279,7 @@ class WorkspaceOverlay(Generic[V]):
         folder: Path | None = None,
     ) -> None:
         self._pool, self._real, self._checkpoints, self._stays = pool, real, checkpoints, stays
-        self._folder = folder or (new_overlay_folder(pool.workspace) if stays else pool.instances.spare.take())
+        self._folder = folder or (new_overlay_folder(pool.workspace) if stays else pool.spare.take())
         self._moments = Moments(self._folder, checkpoints)
         self._instances = OverlayInstances(pool, self._moments, self._folder, stays=stays)
         if folder is not None:
@@ -473,7 +473,7 @@ class WorkspaceOverlay(Generic[V]):
         await to_the_end(self._instances.close())
         await to_the_end(asyncio.to_thread(remove_locked, self._folder))
         if not self._stays:
-            await self._pool.instances.spare.give_back(self._folder)
+            await self._pool.spare.give_back(self._folder)
 
 
 def _may_be_output(path: str, rules: Sequence[Rule]) -> bool:

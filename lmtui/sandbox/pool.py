@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
+from lmtui.sandbox.host_paths import make_for_owner, remove_locked
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import Instance, InstanceKey, InstanceTable, SpareOverlay
+from lmtui.sandbox.spare_overlay import Instance, SpareOverlay, new_locked_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end, undone_if_cancelled
 from lmtui.sandbox.workspace_guard import (
     Findings,
@@ -37,6 +40,7 @@ from lmtui.sandbox.workspace_guard import (
 )
 
 _OPENINGS = 3
+_REVEALING_IDLE_S, _GIT_IDLE_S, _LONG_IDLE_S = 10.0, 60.0, 600.0
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
@@ -45,6 +49,7 @@ _HAS_DESCRIPTION = "image: this project describes one; to build it and use it wi
 _FEWER = "Deny whole folders instead, for example Read(secrets/**)."
 _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
 
+InstanceKey = tuple[InstanceKind, frozenset[str]]  # its kind, and what is revealed in it
 _VIEW: InstanceKey = (InstanceKind.VIEW, frozenset())
 
 
@@ -79,7 +84,16 @@ class SandboxPool:
         self._choose = choose
         self._chosen: ChosenBackend | None = None
         self._guard: Client | None = None
-        self.instances = InstanceTable(SpareOverlay(workspace, self._open_spare))
+        self.spare = SpareOverlay(workspace, self._open_spare)
+        self.running: dict[InstanceKey, Instance] = {}
+        self.retired: set[Client] = set()
+        self.is_closed = self.was_asked = False
+        self.overlay_problem = ""
+        self._scratch: Path | None = None  # what overlays share as `/tmp`
+        self._in_use: Counter[Client] = Counter()
+        self._released = asyncio.Event()
+        self._closing: dict[InstanceKey, asyncio.TimerHandle] = {}
+        self._ending: set[asyncio.Task[None]] = set()
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
         self._networks: list[str] = []  # in which commands stay
         self._opened_masks: list[MaskExpressions] = []  # since the sandbox was opened
@@ -124,10 +138,10 @@ class SandboxPool:
             has_read_only = not layout.is_cut
             # what nobody was asked about reaches no host, and an overlay is over the workspace alone
             is_alone = self._is_offline and not self.outside.writable
-            has_overlays = has_read_only and is_alone and not self.instances.overlay_problem
+            has_overlays = has_read_only and is_alone and not self.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         if not status.has_overlays:
-            facts.append(f"{_NO_OVERLAYS}{self.instances.overlay_problem or _WHY_NONE}")
+            facts.append(f"{_NO_OVERLAYS}{self.overlay_problem or _WHY_NONE}")
         return replace(status, facts=(*facts, self.notice) if self.notice else tuple(facts))
 
     async def read_status(self) -> SandboxStatus:
@@ -155,7 +169,7 @@ class SandboxPool:
         key = (kind, revealed)
         async with self._starting:
             await self._start_first()
-            instance = self.instances.running.get(key)
+            instance = self.running.get(key)
             if instance is not None and not instance.client.is_alive:
                 self.notice = _RESTARTED
                 await instance.client.close()
@@ -167,13 +181,13 @@ class SandboxPool:
             if instance is None or (kind.is_masked and (is_old or not has_tools or not is_for_one_file)):
                 layout = (await self._layout(kind)).without(revealed)
                 if instance is not None and not (has_tools and instance.layout.covers(layout, kind)):
-                    self.instances.retire(instance.client)
+                    self._retire(instance.client)
                     instance = None
                 if instance is None:
                     instance = await self._open(kind, revealed, layout)
-                self.instances.running[key] = replace(instance, masks=self._all_masks())
+                self.running[key] = replace(instance, masks=self._all_masks())
         if revealed or kind is not InstanceKind.MAIN:
-            self.instances.postpone_closing(key)
+            self._postpone_closing(key)
         return instance.client
 
     async def guard(self) -> Client:
@@ -183,7 +197,7 @@ class SandboxPool:
             SandboxError: it cannot be started.
         """
         async with self._guarding:
-            if self.instances.is_closed:
+            if self.is_closed:
                 raise SandboxError("the sandbox is closed")
             if self._guard is None or not self._guard.is_alive:
                 self._guard = await open_client(self._backend, InstanceKind.GUARD, SandboxLayout())
@@ -236,12 +250,12 @@ class SandboxPool:
         if backend.is_isolated and not backend.has_mounts:
             raise SandboxUnavailable(f"{backend.name} has no background commands", "Use bubblewrap or Docker.")
         client = await self.client(InstanceKind.MAIN)
-        instance = self.instances.running[InstanceKind.MAIN, frozenset()]
+        instance = self.running[InstanceKind.MAIN, frozenset()]
         layout = replace(instance.layout, network=instance.layout.network or await asyncio.to_thread(client.network))
-        self.instances.running[InstanceKind.MAIN, frozenset()] = replace(instance, layout=layout)
+        self.running[InstanceKind.MAIN, frozenset()] = replace(instance, layout=layout)
         self._networks.append(layout.network)
         try:
-            with self.instances.using(client), self.serving(client, layout):
+            with self._using(client), self.serving(client, layout):
                 yield client
         finally:
             self._networks.remove(layout.network)
@@ -250,9 +264,9 @@ class SandboxPool:
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
         async with self._freezing:
-            running = [each.client for (kind, _), each in self.instances.running.items() if kind.has_shell]
+            running = [each.client for (kind, _), each in self.running.items() if kind.has_shell]
             serving = [client for client, _ in self._serving.values()]
-            clients = [client for client in {*running, *self.instances.retired, *serving} if client.is_alive]
+            clients = [client for client in {*running, *self.retired, *serving} if client.is_alive]
             try:
                 await asyncio.gather(*map(freeze, clients))
                 yield
@@ -267,7 +281,7 @@ class SandboxPool:
         """
         is_guarded = (await self.started()).backend.is_isolated
         client = await self.client(InstanceKind.MAIN, revealed)
-        with self.instances.using(client):
+        with self._using(client):
             async with self._guarded(findings) if is_guarded else contextlib.nullcontext():
                 yield client
 
@@ -287,7 +301,7 @@ class SandboxPool:
         client = await self.client(InstanceKind.READ)
         if self._is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
-        with self.instances.using(client):
+        with self._using(client):
             yield client
 
     @contextlib.asynccontextmanager
@@ -318,7 +332,7 @@ class SandboxPool:
             SandboxUnavailable: overlays cannot be made here.
         """
         wanted, tools = await self.overlay_layout(kind, overlay, shares_scratch=shares_scratch), self._backend.tools
-        opened = self.instances.spare.opened(kind, overlay)
+        opened = self.spare.opened(kind, overlay)
         has = opened.layout if opened is not None else wanted
         if opened is not None and not (has.covers(wanted, kind) and has.scratch == wanted.scratch and opened.tools == tools):
             await opened.client.close()
@@ -345,7 +359,7 @@ class SandboxPool:
             hiding = InstanceKind.READ if kind is InstanceKind.MAIN else kind  # nobody was asked: git shows no secret either
             layout = replace(await self._layout(hiding), overlay=str(overlay))
             if kind is InstanceKind.MAIN and shares_scratch:
-                layout = replace(layout, scratch=str(self.instances.scratch_of(self.workspace)))
+                layout = replace(layout, scratch=str(self._shared_scratch()))
         if kind.is_masked and self._is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         return layout
@@ -355,7 +369,7 @@ class SandboxPool:
             try:
                 link = await self._backend.open(kind, layout)
             except SandboxUnavailable as error:
-                self.instances.overlay_problem = str(error)
+                self.overlay_problem = str(error)
                 raise
             return Instance(await greeted(link, kind, layout), layout, tools)
 
@@ -382,6 +396,61 @@ class SandboxPool:
                 self._tracked = {}
                 findings.append(await to_the_end(self.workspace_guard.end_git()))
 
+    def _shared_scratch(self) -> Path:
+        """Return the folder that all overlays share as `/tmp`.
+
+        Raises:
+            SandboxUnavailable: it cannot be made.
+        """
+        if self._scratch is None:
+            self._scratch = make_for_owner(new_locked_folder(self.workspace) / "tmp", self.workspace)
+            self._scratch.chmod(0o1777)
+        return self._scratch
+
+    def _retire(self, client: Client) -> None:
+        """End an instance once nothing runs in it."""
+        self.retired.add(client)
+        self._start(self._end_retired(client))
+
+    async def _end_retired(self, client: Client) -> None:
+        while self._in_use[client] and client.is_alive:
+            self._released.clear()
+            await self._released.wait()
+        await client.close_when_idle()
+        self.retired.discard(client)
+
+    @contextlib.contextmanager
+    def _using(self, client: Client) -> Iterator[None]:
+        """Keep an instance from being ended meanwhile."""
+        self._in_use[client] += 1
+        try:
+            yield
+        finally:
+            self._in_use[client] -= 1
+            self._released.set()
+            if not self._in_use[client]:
+                del self._in_use[client]
+
+    def _postpone_closing(self, key: InstanceKey) -> None:
+        """End an instance once it has been idle for its time from now."""
+        if key in self._closing:
+            self._closing[key].cancel()
+        delay_s = _REVEALING_IDLE_S if key[1] else _GIT_IDLE_S if key[0].writes_git else _LONG_IDLE_S
+        self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
+
+    def _close_instance(self, key: InstanceKey) -> None:
+        instance = self.running.get(key)
+        if instance is None or self._in_use[instance.client]:
+            self._postpone_closing(key)
+            return
+        del self.running[key], self._closing[key]
+        self._start(instance.client.close_when_idle())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:  # Any: what a coroutine yields
+        task = asyncio.create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
         backend = (await self.started()).backend
@@ -394,25 +463,31 @@ class SandboxPool:
             if tools == backend.tools:
                 return False
             backend.tools = tools
-            for key in [key for key in self.instances.running if key[0].is_masked]:
-                self.instances.retire(self.instances.running.pop(key).client)
+            for key in [key for key in self.running if key[0].is_masked]:
+                self._retire(self.running.pop(key).client)
             return True
 
     async def close(self) -> None:
         """End every supervisor."""
-        await self.instances.spare.close()
+        await self.spare.close()
         async with self._starting, self._guarding:
-            self.instances.is_closed = True
-            await self.instances.close()
+            self.is_closed = True
+            for closing in self._closing.values():
+                closing.cancel()
+            for client in (*(each.client for each in self.running.values()), *self.retired):
+                await client.close()
+            self.running.clear()
+            if self._scratch is not None:
+                await asyncio.to_thread(remove_locked, self._scratch.parent)
             if self._guard is not None:
                 await self._guard.close()
                 await self._backend.close()
             if self._proxy is not None:
                 await self._proxy.close()
-        await asyncio.gather(*self.instances.ending)
+        await asyncio.gather(*self._ending)
 
     async def _start_first(self) -> ChosenBackend:
-        if self.instances.is_closed:
+        if self.is_closed:
             raise SandboxError("the sandbox is closed")
         if self._chosen is None:
             masks = self._all_masks()
@@ -420,7 +495,7 @@ class SandboxPool:
             self._guard = chosen.guard
             self.workspace_guard.keeps_git = not chosen.backend.has_mounts
             tools = chosen.backend.tools
-            self.instances.running[InstanceKind.MAIN, frozenset()] = Instance(chosen.client, chosen.layout, tools, masks)
+            self.running[InstanceKind.MAIN, frozenset()] = Instance(chosen.client, chosen.layout, tools, masks)
         return self._chosen
 
     @property
@@ -470,10 +545,10 @@ class SandboxPool:
         """
         key = (layout.stamp, paths)
         if key not in self._tracked:
-            view = self.instances.running.get(_VIEW)
+            view = self.running.get(_VIEW)
             if view is None or not view.client.is_alive:
-                view = self.instances.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
-            self.instances.postpone_closing(_VIEW)
+                view = self.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
+            self._postpone_closing(_VIEW)
             found = bool(others) and await has_secrets(view.client, others)
             found = found or (bool(paths) and await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied)))
             self._tracked = {key: found}

@@ -1,15 +1,13 @@
-"""The running instances of one workspace, and an overlay that is made ahead, so that a command need not wait for it."""
+"""An overlay that is made ahead, so that a command need not wait for it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import secrets
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.rules import MaskExpressions
@@ -133,93 +131,3 @@ def new_overlay_folder(workspace: Path) -> Path:
     mode = workspace.stat().st_mode & 0o777
     (folder / "upper").chmod(mode)  # the merged folder has the upper one's bits
     return folder
-
-
-_REVEALING_IDLE_S, _GIT_IDLE_S, _LONG_IDLE_S = 10.0, 60.0, 600.0
-
-InstanceKey = tuple[InstanceKind, frozenset[str]]
-
-
-class InstanceTable:
-    """The running supervisors by kind and by what is revealed in them; each is ended when it is retired or long idle.
-
-    `ending` are the tasks that do that.
-    """
-
-    def __init__(self, spare: SpareOverlay) -> None:
-        self.spare = spare
-        self.running: dict[InstanceKey, Instance] = {}
-        self.retired: set[Client] = set()
-        self.is_closed = False
-        self.overlay_problem = ""
-        self.was_asked = False
-        self._scratch: Path | None = None
-        self._in_use: Counter[Client] = Counter()
-        self._released = asyncio.Event()
-        self._closing: dict[InstanceKey, asyncio.TimerHandle] = {}
-        self.ending: set[asyncio.Task[None]] = set()
-
-    def scratch_of(self, workspace: Path) -> Path:
-        """Return the folder that the overlays of a workspace share as `/tmp`.
-
-        Raises:
-            SandboxUnavailable: it cannot be made.
-        """
-        if self._scratch is None:
-            self._scratch = make_for_owner(new_locked_folder(workspace) / "tmp", workspace)
-            self._scratch.chmod(0o1777)
-        return self._scratch
-
-    def retire(self, client: Client) -> None:
-        """End an instance once nothing runs in it."""
-        self.retired.add(client)
-        self._start(self._end_retired(client))
-
-    async def _end_retired(self, client: Client) -> None:
-        while self._in_use[client] and client.is_alive:
-            self._released.clear()
-            await self._released.wait()
-        await client.close_when_idle()
-        self.retired.discard(client)
-
-    @contextlib.contextmanager
-    def using(self, client: Client) -> Iterator[None]:
-        """Keep an instance from being ended meanwhile."""
-        self._in_use[client] += 1
-        try:
-            yield
-        finally:
-            self._in_use[client] -= 1
-            self._released.set()
-            if not self._in_use[client]:
-                del self._in_use[client]
-
-    def postpone_closing(self, key: InstanceKey) -> None:
-        """End an instance once it has been idle for its time from now."""
-        if key in self._closing:
-            self._closing[key].cancel()
-        delay_s = _REVEALING_IDLE_S if key[1] else _GIT_IDLE_S if key[0].writes_git else _LONG_IDLE_S
-        self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
-
-    def _close_instance(self, key: InstanceKey) -> None:
-        instance = self.running.get(key)
-        if instance is None or self._in_use[instance.client]:
-            self.postpone_closing(key)
-            return
-        del self.running[key], self._closing[key]
-        self._start(instance.client.close_when_idle())
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:  # Any: what a coroutine yields
-        task = asyncio.create_task(work)
-        self.ending.add(task)
-        task.add_done_callback(self.ending.discard)
-
-    async def close(self) -> None:
-        """End every instance."""
-        for closing in self._closing.values():
-            closing.cancel()
-        for client in (*(each.client for each in self.running.values()), *self.retired):
-            await client.close()
-        self.running.clear()
-        if self._scratch is not None:
-            await asyncio.to_thread(remove_locked, self._scratch.parent)

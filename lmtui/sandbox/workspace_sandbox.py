@@ -124,8 +124,8 @@ class WorkspaceSandbox:
 
     async def status(self) -> SandboxStatus:
         status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
-        if status.has_overlays and self._overlay is None and not self._pool.instances.was_asked:
-            self._pool.instances.was_asked = True
+        if status.has_overlays and self._overlay is None and not self._pool.was_asked:
+            self._pool.was_asked = True
             adopt = partial(self.overlay, stays=True)
             finished = await finish_interrupted(self._pool.workspace, self, self._states, adopt)
             self._pool.notice = finished or self._pool.notice
