@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import platformdirs
@@ -98,11 +98,10 @@ def _shipped(name: str) -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[1] / name
 
 
-def _user_dir(part: str, default: object) -> Path:
+def _user_dir(part: str, default: Callable[..., str]) -> Path:
     home = os.environ.get("LMTUI_HOME")
     if home:
         return Path(home).expanduser() / part
-    assert callable(default)
     return Path(default("lmtui", appauthor=False))
 
 

@@ -311,6 +311,7 @@ def _stopping(interrupt: Callable[[], object]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+_MOST_CHARS = 240
 # What the end of a run says, or only a user who is there needs to hear.
 _UNTOLD = (
     events.ApprovalResolved, events.FilesChanged, events.FilesRestored, events.HostReached, events.ModeChanged,
@@ -421,10 +422,12 @@ class Reporter:
         return EXIT_UNFINISHED if lacks else end.exit_code
 
     def _tell(self, event: events.Event) -> None:
-        is_untold = isinstance(event, _UNTOLD) or (isinstance(event, events.Notice) and event.level is events.Level.INFO)
-        most = 1 if isinstance(event, events.ToolCallFinished) and event.tool == "shell" else 2
-        lines = () if is_untold else self._text.lines(event)
-        for line in islice(lines, most) if isinstance(event, events.ToolCallFinished) else lines:
+        if isinstance(event, _UNTOLD) or (isinstance(event, events.Notice) and event.level is events.Level.INFO):
+            return
+        lines = self._text.lines(event)
+        if isinstance(event, events.ToolCallFinished):  # its first words say why it failed, and a shell's exit code does
+            lines = (line[:_MOST_CHARS] for line in islice(lines, 1 if event.tool == "shell" else 2))
+        for line in lines:
             say(line, file=self._err, flush=True)
 
 

@@ -125,8 +125,7 @@ def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, t
 
 
 def _revoke(folder: Path) -> int:
-    if not idle_features(folder).revoke_trust():
-        say(f"Nothing that {folder} brings was trusted; `lmtui config trust --list` names the folders where something is.")
-        return 0
-    say(f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it.")
+    nothing = f"Nothing that {folder} brings was trusted; `lmtui config trust --list` names the folders where something is."
+    gone = f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it."
+    say(gone if idle_features(folder).revoke_trust() else nothing)
     return 0

@@ -259,7 +259,9 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
 def choices_of(request: ApprovalRequested) -> list[AnswerChoice]:
     """Return what may be answered; what is dangerous is allowed once at most, by the whole word."""
     is_danger = bool(dangers_of(request))
-    found = [AnswerChoice("y", "yes", "allow it once" if not request.parts else f"apply {_all_of(request.parts)}")]
+    deleted = sum(part.kind is EffectKind.DELETED for part in request.parts)
+    everything = "apply everything" + (f", including {pluralize(deleted, 'deletion')}" if deleted else "")
+    found = [AnswerChoice("y", "yes", everything if request.parts else "allow it once")]
     if is_danger:
         found = [AnswerChoice("", "yes", "allow it once, although it is dangerous")]
     if request.parts:
@@ -277,11 +279,6 @@ def choices_of(request: ApprovalRequested) -> list[AnswerChoice]:
     if request.tool == SHELL:
         found.append(AnswerChoice("e", "edit", "write the command that runs instead"))
     return found
-
-
-def _all_of(parts: Sequence[EffectPart]) -> str:
-    deleted = sum(part.kind is EffectKind.DELETED for part in parts)
-    return "everything" + (f", including {pluralize(deleted, 'deletion')}" if deleted else "")
 
 
 def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | None:
