@@ -241,16 +241,6 @@ def _open(make: Callable[..., ClientConnection], url: str, token: str, **more: A
     return make(url, additional_headers=headers, **more).__enter__()  # it ends with `close`
 
 
-class _UnixConnection(HTTPConnection):
-    """HTTP over the local socket (RFC 9112 says nothing against it)."""
-
-    def connect(self) -> None:
-        check_socket_folder()
-        self.sock = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(socket_file()))
-
-
 def ask_host(path: str, url: str = "", token: str = "", method: str = "GET") -> Any:  # Any: JSON
     """Return what a host answers at a path: that of this machine, or the one at a URL.  Blocks.
 
@@ -259,8 +249,13 @@ def ask_host(path: str, url: str = "", token: str = "", method: str = "GET") -> 
     """
     parts, host = urlsplit(url), f"the host at {sanitize_line(url) or socket_file()}"
     make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = make(parts.netloc, timeout=_CONNECT_LIMIT_S) if url else _UnixConnection("localhost", timeout=_CONNECT_LIMIT_S)
+    connection = make(parts.netloc or "localhost", timeout=_CONNECT_LIMIT_S)
     try:
+        if not url:  # HTTP over the local socket (RFC 9112 says nothing against it)
+            check_socket_folder()
+            connection.sock = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+            connection.sock.settimeout(_CONNECT_LIMIT_S)
+            connection.sock.connect(str(socket_file()))
         connection.request(method, path, headers={"Authorization": f"Bearer {token or read_token(token_file())}"})
         response = connection.getresponse()
         body = response.read()

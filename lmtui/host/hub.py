@@ -39,6 +39,7 @@ class GivenSettings:
 Ask = Callable[[Form], Awaitable[Mapping[str, object] | None]]
 """Puts a form of an MCP server before the user; None declines it."""
 
+_Delta = TextDelta | ThinkingDelta
 Listener = Callable[[Path, Envelope], None]
 """Is called with each event of each open session and the folder of that session, on the event loop; must not raise."""
 
@@ -103,14 +104,14 @@ class StreamedText:
     """What was streamed of the messages that are being written, for a client that comes in the middle of one."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str], tuple[Envelope, list[str]]] = {}  # by session, agent and kind
+        self._found: dict[tuple[str, str, str], tuple[Envelope, _Delta, list[str]]] = {}  # by session, agent and kind
 
     def take(self, envelope: Envelope) -> None:
         """Take an event; the end of a message, or of the turn, drops what was streamed of it."""
         event, session = envelope.event, envelope.session
         match event:
             case TextDelta(text=text) | ThinkingDelta(text=text):
-                self._found.setdefault((session, event.agent, event.kind), (envelope, []))[1].append(text)
+                self._found.setdefault((session, event.agent, event.kind), (envelope, event, []))[2].append(text)
             case MessageAdded() | RetryScheduled() | TurnEnded():
                 for kind in (ThinkingDelta.kind, TextDelta.kind):
                     _ = self._found.pop((session, event.agent, kind), None)
@@ -119,12 +120,11 @@ class StreamedText:
 
     def of(self, session_id: str) -> Sequence[Envelope]:
         """Return it as one event for each message, thinking first."""
-        found = [(kind, each) for (session, _, kind), each in self._found.items() if session == session_id]
-        texts = [each for _, each in sorted(found, key=lambda each: each[0], reverse=True)]
         return [
-            replace(first, event=replace(first.event, text="".join(parts)))
-            for first, parts in texts
-            if isinstance(first.event, TextDelta | ThinkingDelta)
+            replace(envelope, event=replace(event, text="".join(parts)))
+            for wanted in (ThinkingDelta.kind, TextDelta.kind)
+            for (session, _, kind), (envelope, event, parts) in self._found.items()
+            if (session, kind) == (session_id, wanted)
         ]
 
 
