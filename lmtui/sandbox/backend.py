@@ -330,15 +330,9 @@ class ProcessBackend:
         """Do nothing: an instance ends with its link."""
 
 
-ETC_FILES = (
-    "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ssl/certs", "/etc/ca-certificates",
-    "/etc/localtime", "/etc/mime.types",
-)  # fmt: skip
-_SYSTEM = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", *ETC_FILES, "/etc/ssl/openssl.cnf",
-    "/etc/nsswitch.conf",
-)  # fmt: skip
-_FOR_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/services")
+ETC_FILES, _SYSTEM, _FOR_NETWORK = (
+    [path for kind, path in read_table("system_files") if kind == wanted] for wanted in ("etc", "system", "network")
+)
 _HINT = "Use Docker or bubblewrap; Landlock has to be in the kernel (5.19 or later) and switched on (lsm=…,landlock)."
 _SCOPING_ABI = 6
 _FOLDER_PREFIX = "lmtui-landlock-"
@@ -375,7 +369,7 @@ class LandlockBackend:
         del layout
         if (why := refusal(self._abi)) is not None:
             raise why
-        python, reads = this_python(), [*_SYSTEM, *map(str, self._options.toolchains), str(GUEST), sys.base_prefix]
+        python, reads = this_python(), [*ETC_FILES, *_SYSTEM, *map(str, self._options.toolchains), str(GUEST), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown.values() if each.is_shown_in(kind)]
         system = ("/usr/local/bin", "/usr/bin", "/bin")
         owner = self._workspace.stat()

@@ -75,7 +75,7 @@ class ContainerLink(Link):
 
 # The profile for the engine's `security_opt`: what is not named is refused; for clone3 libc falls back to clone.  The arguments
 # of clone are namespaces, those of socket families (unix, internet, netlink), those of personality plain, PER_LINUX32, UNAME26.
-_PROFILE = Path(__file__).with_name("seccomp.json").read_text("ascii")
+PROFILE = Path(__file__).with_name("seccomp.json").read_text("ascii")
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSTEM_PATH = (*_PATH_INSIDE.split(":"), "/opt/lmtui/bin")
 _OWN_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
@@ -264,7 +264,7 @@ class DockerBackend:
         return self._limits.memory_mb + self._limits.tmp_mb + _OWN_MEMORY_MB
 
     def _profile(self) -> str:
-        return _PROFILE
+        return PROFILE
 
     def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
         """Return what of the isolation the engine did not take over, or an empty text."""

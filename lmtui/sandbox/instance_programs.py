@@ -40,7 +40,7 @@ from lmtui.sandbox.supervisor_client import Answer, Client, InstanceKind, to_the
 from lmtui.sandbox.workspace_guard import Findings, GuardMoment
 
 _log = logging.getLogger(__name__)
-_MOST_UNREAD_BYTES = 67_108_864
+_MOST_UNREAD_BYTES, _PIECE_BYTES = 67_108_864, 262_144
 _NOT_STARTED = (126, 127)
 _HOME = "/opt/lmtui/home"
 # npx runs what it finds in its cache, also what a kill left half made there; npm writes this file last.
@@ -230,7 +230,7 @@ class LaneProcess:
     ) -> None:
         self.place, self._client, self._on_error, self._missing = place, client, on_error, missing
         self.parts = contextlib.AsyncExitStack()
-        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self._pieces = asyncio.StreamReader()
         self._unread_bytes = 0
         self._closing: asyncio.Future[None] | None = None
         self._number, self._ended = client.begin("serve", fields, on_output=self._take, on_error=on_error)
@@ -239,16 +239,14 @@ class LaneProcess:
     def _take(self, data: bytes, _skipped_bytes: int) -> None:
         self._unread_bytes += len(data)
         if self._unread_bytes <= _MOST_UNREAD_BYTES:
-            self._pieces.put_nowait(data)
+            self._pieces.feed_data(data)
         elif self._closing is None:
             self._on_error(b"ended by lmtui: it says more than anybody reads\n")
             _ = self._begin_to_close()
 
     async def read(self) -> bytes:
-        piece = await self._pieces.get()
+        piece = await self._pieces.read(_PIECE_BYTES)
         self._unread_bytes -= len(piece)
-        if not piece:
-            self._pieces.put_nowait(b"")  # whoever asks again is told again
         return piece
 
     async def write(self, data: bytes) -> None:
@@ -262,7 +260,7 @@ class LaneProcess:
     def _begin_to_close(self) -> asyncio.Future[None]:
         if self._closing is None:
             self._closing = asyncio.ensure_future(self.parts.aclose())
-            self._closing.add_done_callback(lambda _: self._pieces.put_nowait(b""))
+            self._closing.add_done_callback(lambda _: self._pieces.feed_eof())
         return self._closing
 
     def _tell_end(self, ended: asyncio.Future[Answer]) -> None:
@@ -276,7 +274,7 @@ class LaneProcess:
                 text += f"lmtui: {self._missing}\n"
         if text:
             self._on_error(text.encode())
-        self._pieces.put_nowait(b"")
+        self._pieces.feed_eof()
 
 
 class _OnlyListed:

@@ -191,13 +191,7 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
 
 _LAST_CAPABILITY = 63
 _NO_ROOT_FIXUPS = 0b1110_1111  # every SECBIT of linux/securebits.h with its lock, but keep-caps
-# What commands look up about themselves and the machine; other processes' folders stay closed.
-OWN_PROC = (
-    "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version",
-    "/proc/filesystems", "/proc/sys/kernel/osrelease", "/proc/sys/kernel/ostype", "/proc/sys/kernel/pid_max",
-    "/proc/sys/kernel/cap_last_cap", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu",
-)  # fmt: skip
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+OWN_PROC, _DEVICES = ([path for kind, path in read_table("system_files") if kind == each] for each in ("own", "device"))
 
 
 def enter_reduced(options: Settings) -> None:
