@@ -43,12 +43,8 @@ if TYPE_CHECKING:
 
 
 _OWNER = "lmtui"
-_SOCKETS = (
-    "/var/run/docker.sock",
-    "{runtime}/docker.sock",
-    "{home}/.docker/run/docker.sock",
-    "{home}/.colima/default/docker.sock",
-)
+_HOME_SOCKETS = ("{home}/.docker/run/docker.sock", "{home}/.colima/default/docker.sock")
+_SOCKETS = ("/var/run/docker.sock", "{runtime}/docker.sock", *_HOME_SOCKETS)
 
 
 def find_socket() -> str:

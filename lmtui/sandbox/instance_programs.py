@@ -54,7 +54,6 @@ _FOREVER_S = 10.0 * 365 * 86_400
 _MOST_RUNNING = 16
 _MOST_UNREAD_CHARS = 65_536
 _INPUT_S = 5.0
-_FULL = f"{_MOST_RUNNING} background commands run already"
 
 
 @dataclass(slots=True, eq=False)
@@ -110,7 +109,7 @@ class SandboxBackground:
         if self._why_not:
             raise SandboxError(self._why_not)
         if len(self._tasks) >= _MOST_RUNNING:
-            raise SandboxError(_FULL, "Stop one.")
+            raise SandboxError(f"{_MOST_RUNNING} background commands run already", "Stop one.")
         fields = {"command": command, "timeout_s": _FOREVER_S, "memory_mb": self._limits.memory_mb, "takes_input": True}
         async with contextlib.AsyncExitStack() as parts:
             client = await parts.enter_async_context(self._pool.staying_client())

@@ -95,7 +95,7 @@ class SandboxPool:
         self._closing: dict[InstanceKey, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
-        self._networks: list[str] = []  # in which commands stay
+        self._networks: list[str] = []  # in which commands stay, for others to reach them there
         self._opened_masks: list[MaskExpressions] = []  # since the sandbox was opened
         self._session_masks: dict[int, MaskExpressions] = {}
         self._tracked: dict[tuple[str, frozenset[str]], bool] = {}  # whether git has contents of what is masked
@@ -230,10 +230,6 @@ class SandboxPool:
             yield
         finally:
             del self._serving[key]
-
-    def _shared_network(self, kind: InstanceKind) -> str:
-        """Return the network in which commands stay, for others to reach them there; never one that has a way out."""
-        return self._networks[0] if self._networks and kind.has_shell and self._is_offline else ""
 
     @property
     def _is_offline(self) -> bool:
@@ -519,7 +515,8 @@ class SandboxPool:
             return SandboxLayout()
         masks = self._all_masks()
         found = await look(await self.guard(), masks, self.outside.writable)
-        layout = replace(found, shown=masks.shown, network=self._shared_network(kind))
+        is_sharing = self._networks and kind.has_shell and self._is_offline  # never a network that has a way out
+        layout = replace(found, shown=masks.shown, network=self._networks[0] if is_sharing else "")
         self._is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}

@@ -17,18 +17,13 @@ from pathlib import Path
 from lmtui.core.errors import SandboxError
 from lmtui.paths import path_inside, state_dir
 from lmtui.plain_files import NotPlain, find_program, is_plain_folder, owner_of, read_plain
+from lmtui.sandbox.guest.settings import read_table
 
 _GUEST = Path(__file__).parent / "guest"
 _MAX_BYTES = 65_536
 _GIT_S = 10.0
 _PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-_VALUES = re.compile(
-    r"(?:user|author|committer)\.(?:name|email)|user\.useconfigonly|core\.(?:autocrlf|eol|safecrlf|quotepath)|"
-    r"init\.defaultbranch|(?:merge|pull)\.(?:ff|rebase|conflictstyle)|fetch\.prune|"
-    r"push\.(?:default|autosetupremote|followtags)|rebase\.auto(?:stash|squash)|branch\.autosetup(?:merge|rebase)|"
-    r"diff\.(?:algorithm|renames)|status\.showuntrackedfiles"
-)
-_NAMED = ("commit.gpgsign", "tag.gpgsign", "core.hookspath")  # `guest/git_calls.py` names what it cannot do of these
+_VALUES, _NAMED = ({name for kind, name in read_table("git_settings") if kind == each} for each in ("value", "named"))
 _FILTER = re.compile(r"(filter\..+)\.(?:clean|smudge|process|required)", re.DOTALL)
 _CONDITION = re.compile(r"includeif\.gitdir(/i)?:(.+)\.path", re.DOTALL)
 _RULES = (".gitignore", ".gitattributes")
@@ -180,7 +175,7 @@ def _kept_settings(workspace: Path, found: Repository, home: Path) -> Path:
     for name, value in values.items():
         if name.startswith("filter."):
             lines.append(_line(f"{name}.required", "false"))  # that it exists: where git writes, what needs it is refused
-        elif name in _NAMED or _VALUES.fullmatch(name):
+        elif name in _NAMED | _VALUES:
             lines.append(_line(f"users.{name}" if name in _NAMED else name, value))
     ignored = _GUEST.joinpath("gitignore").read_text(encoding="utf-8") + files["exclude"]
     digest = hashlib.sha256("\0".join((*lines, ignored, files["attribute"])).encode("utf-8", "surrogateescape")).hexdigest()

@@ -48,7 +48,6 @@ class SpareOverlay:
         self._workspace, self._open_client = workspace, open_client
         self._opened: dict[Path, dict[InstanceKind, Instance]] = {}
         self._free: Path | None = None
-        self._taken: Path | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -58,11 +57,11 @@ class SpareOverlay:
         Raises:
             SandboxUnavailable: it cannot be made.
         """
-        self._taken, self._free = self._free, None
-        if self._taken is None or self._keeping is None:
+        folder, self._free = self._free, None
+        if folder is None or self._keeping is None:
             return new_overlay_folder(self._workspace)
         self._keeping.cancel()
-        return self._taken
+        return folder
 
     def opened(self, kind: InstanceKind, folder: Path) -> Instance | None:
         """Return the supervisor of an overlay that was made ahead, once; the caller closes it."""
@@ -88,13 +87,14 @@ class SpareOverlay:
         with contextlib.suppress(SandboxError):  # the next command tries itself, and is told why it cannot
             folder = new_overlay_folder(self._workspace)
             self._opened[folder] = {}
+            was_free = False
             try:
                 for kind in _KINDS:
                     self._opened[folder][kind] = await self._open_client(kind, folder)
-                self._free = folder
+                self._free, was_free = folder, True
                 await asyncio.sleep(_IDLE_S)
             finally:
-                if self._taken != folder:
+                if self._free == folder or not was_free:  # else it was taken
                     self._free = None
                     await asyncio.shield(self._drop(folder))
 

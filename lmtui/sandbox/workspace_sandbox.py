@@ -61,11 +61,6 @@ _MAX_MESSAGE_BYTES = 100_000
 _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _LOOKING = frozenset({"read", "real", "list", "glob", "grep"})
 _READ_ONLY_GIT = re.compile(r"(?is)\.git\b.{0,200}read-only|index\.lock|temporary object directory")
-_GIT_HINT = (
-    "[.git is read-only for commands. Use the git tools (git_add, git_commit, git_branch …), or a command line of git "
-    "commands only, such as git add . && git commit -m TEXT: no pipes, patterns or other programs. Quote the word of a "
-    "here-document: <<'EOF'.]"
-)
 _OTHER_GIT = "[the .git of another repository in the workspace is read-only; the user can run this in a terminal]"
 _LITERAL = "[git takes paths as they are written here, patterns too: name the files]"
 _GIT_UNDO = "[/undo restores the files; commits, branches and stashes stay]"
@@ -77,6 +72,7 @@ _NOT_STARTED = (126, 127)  # a shell's exit codes for a program that cannot be r
 _MASKED_BY_RULE = "[masked, as a rule denies it: {paths}]"
 _MASKED_BY_NAME = "[masked, as it may hold secrets: {paths}. A command that names the file asks the user to show it.]"
 _NOTES = tomllib.loads(Path(__file__).with_name("command_notes.toml").read_text("utf-8"))
+_GIT_HINT = _NOTES["hints"]["git"]
 _GIT_WHY, _LIMITS_MET = ({re.compile(words): note for words, note in _NOTES[name].items()} for name in ("git", "limits"))
 _NO_NETWORK = re.compile("|".join(_NOTES["network"]["patterns"]))
 _HOW_TO_INSTALL = "[no network here; to install packages call shell again with network=true, which asks the user]"

@@ -324,23 +324,17 @@ class Supervisor:
     def _compare(self, _identity: int, message: Message, _data: bytes) -> Message:
         """Report masked paths that are readable, and other paths whose files were replaced."""
         visible: list[str] = []
-        replaced: list[str] = []
+        replaced = [path for path, *_ in message["read_only"]]
         for path in message["masked"]:
-            with suppress(OSError):
-                os.close(os.open(self._whole(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+            with suppress(OSError):  # one in an added folder is a whole path
+                os.close(os.open(os.path.join(self._options.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
                 visible.append(path)
         for path, *expected in message["read_only"]:
-            try:
-                facts = os.lstat(self._whole(path))
-            except OSError:
-                replaced.append(path)
-            else:
-                replaced += [path] if [facts.st_dev, facts.st_ino] != expected else []
+            with suppress(OSError):
+                facts = os.lstat(os.path.join(self._options.root, path))
+                if [facts.st_dev, facts.st_ino] == expected:
+                    replaced.remove(path)
         return {"visible": visible, "replaced": replaced}
-
-    def _whole(self, path: str) -> str:
-        """Return the whole path of one in the workspace, or of one in an added folder."""
-        return path if path.startswith("/") else f"{self._options.root}/{path}"
 
     def _show_live(self) -> None:
         now = time.monotonic()
