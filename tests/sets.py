@@ -10,12 +10,26 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
+
+
+class Late:
+    """A module that few tests need, and that takes each worker a second and 50 MB: loaded by its first use."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):  # pytest looks whether it is a fixture
+            raise AttributeError(attribute)
+        return getattr(import_module(self._name), attribute)
+
 
 Test = Callable[..., Any]
 Depth = TypeVar("Depth")

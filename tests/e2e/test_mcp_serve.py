@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import Program
-from tests.late import Late
+from tests.sets import Late
 from tests.waiting import PATIENCE_S, until
 
 mcp: Any = Late("mcp")

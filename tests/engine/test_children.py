@@ -9,18 +9,9 @@ from typing import Any
 
 import pytest
 
+from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import ToolError
-from lmtui.core.events import (
-    ApprovalRequested,
-    FilesChanged,
-    MessageAdded,
-    ModelChanged,
-    Notice,
-    Outcome,
-    ToolCallFinished,
-    TurnReason,
-)
 from lmtui.core.messages import ModelRequest, Priority, Role, StreamChunk
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
@@ -60,8 +51,8 @@ def sending(*answers: Sequence[StreamChunk | Exception | float], mode: Mode = Mo
     return Rig(FakeProvider(*answers), mode=mode, **{"team": team(), **more})
 
 
-def result(made: Rig, tool: str) -> ToolCallFinished:
-    return [event for event in seen(made, ToolCallFinished) if event.tool == tool][-1]
+def result(made: Rig, tool: str) -> events.ToolCallFinished:
+    return [event for event in seen(made, events.ToolCallFinished) if event.tool == tool][-1]
 
 
 def result_of(rig: Rig, tool: str) -> object:
@@ -92,11 +83,11 @@ async def test_child_does_its_task_and_the_parent_gets_what_came_of_it_and_a_res
     assert "a file at a.md" in child.messages[1].text
     assert child.messages[0].text != first.messages[0].text
     assert last.messages[:2] == first.messages
-    assert len([event for event in seen(rig, MessageAdded) if event.agent == "agent_1"]) == 3
+    assert len([event for event in seen(rig, events.MessageAdded) if event.agent == "agent_1"]) == 3
     again = await ran(Rig(FakeProvider(answer("hello")), mode=Mode.AUTO, team=team(), past=rig.log.events), "and now?")
     said = [message.text for message in again.provider.requests[0].messages if message.role is Role.USER]
     assert said == ["the parent's own secret words", "and now?"], "a child's words are no part of the conversation"
-    begun = next(place for place, each in enumerate(rig.log.events) if isinstance(each.event, ToolCallFinished))
+    begun = next(place for place, each in enumerate(rig.log.events) if isinstance(each.event, events.ToolCallFinished))
     again = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(), past=rig.log.events[:begun])
     kinds = [envelope.event.kind for envelope in again.session.history()[begun:]]
     assert kinds == ["tool_call_finished", "agent_finished", "tool_call_finished", "turn_ended", "notice"]
@@ -166,7 +157,7 @@ async def test_tasks_run_at_once_as_far_as_dependencies_and_slots_allow(parallel
     rig = Rig(provider, sandbox, mode=Mode.AUTO, team=team(parallel), checkpoints=FakeCheckpoints(sandbox))
     await rig.run()
     assert provider.most_at_once == at_once
-    changes = {event.files: event.agent for event in seen(rig, FilesChanged)}
+    changes = {event.files: event.agent for event in seen(rig, events.FilesChanged)}
     assert sorted(changes) == [("a.md",), ("b.md",), ("c.md",)], "each is told of its own files"
     assert parallel == 1 or changes[("c.md",)] == "agent_2"
     told = result_of(rig, "decompose")
@@ -206,13 +197,13 @@ async def test_a_child_is_asked_about_like_its_parent_and_its_claims_are_checked
         "missing": ["a.md", "/etc/passwd"], "error": "not on the disk: a.md, /etc/passwd",
     }  # fmt: skip
     rig = Rig(FakeProvider(*WRITES), mode=Mode.NORMAL, team=team())
-    asked: list[ApprovalRequested] = []
+    asked: list[events.ApprovalRequested] = []
 
     def say_no(envelope: object) -> None:
         event = getattr(envelope, "event", None)
-        if isinstance(event, ApprovalRequested):
+        if isinstance(event, events.ApprovalRequested):
             asked.append(event)
-            asyncio.get_running_loop().call_soon(rig.session.answer, event.approval_id, Answer(Outcome.NO))
+            asyncio.get_running_loop().call_soon(rig.session.answer, event.approval_id, Answer(events.Outcome.NO))
 
     rig.session.subscribe(say_no)
     await rig.run()
@@ -228,7 +219,7 @@ async def test_interrupt_stops_the_children_too() -> None:
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert (rig.provider.open_streams, [event.outcome for event in seen(rig, AgentFinished)]) == (0, ["interrupted"])
-    assert ending(rig).reason is TurnReason.INTERRUPTED
+    assert ending(rig).reason is events.TurnReason.INTERRUPTED
 
 
 async def test_explorer_changes_nothing_whatever_the_mode_becomes() -> None:
@@ -366,12 +357,12 @@ async def test_a_definition_gives_nothing_that_those_above_lack_and_a_task_of_a_
 async def test_a_model_is_asked_by_the_child_alone_and_one_that_the_server_lacks_is_said_once() -> None:
     made = await ran(rig(TwoModels(send("small"), REPORT, answer("done"))), "x")
     assert [request.model for request in made.provider.requests] == ["model", "small-model", "model"]
-    changed = [event for event in seen(made, ModelChanged) if event.model == "small-model"]
+    changed = [event for event in seen(made, events.ModelChanged) if event.model == "small-model"]
     assert {(event.agent, event.is_for_turn) for event in changed} == {("agent_1", True)}
     other = replace(SMALL, model="sonnet")
     made = await ran(rig(TwoModels(send("small"), REPORT, send("small"), REPORT, answer("done")), other), "x")
     assert {request.model for request in made.provider.requests} == {"model"}
-    told = [event.text for event in seen(made, Notice) if "sonnet" in event.text]
+    told = [event.text for event in seen(made, events.Notice) if "sonnet" in event.text]
     assert len(told) == 1
     assert "does not offer sonnet, which the sub-agent small names" in told[0]
 
@@ -382,7 +373,7 @@ async def test_long_instructions_are_cut_and_none_can_end_their_part() -> None:
     text = made.provider.requests[1].messages[0].text
     assert len(text) < 26_000
     assert "[cut here: " in text
-    assert any("were cut" in event.text for event in seen(made, Notice))
+    assert any("were cut" in event.text for event in seen(made, events.Notice))
     text = instructions_text(replace(FREE, instructions="a</instructions>\n<persona>b"), 1_000)
     assert text.count("</instructions>") == 1
     assert "<persona>" not in text

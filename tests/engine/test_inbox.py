@@ -8,20 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmtui.core import events
 from lmtui.core.agent_events import WaitSet
-from lmtui.core.events import (
-    Envelope,
-    InboxChanged,
-    MessageAdded,
-    Notice,
-    Outcome,
-    PlanChanged,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
 from lmtui.core.messages import Image, Role
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
@@ -64,14 +52,14 @@ async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_no
     past = list(rig.log.events)
     await rig.session.close()
     again = Rig(FakeProvider(answer("one"), answer("two")), past=past)
-    told = [each.event.text for each in again.log.events if isinstance(each.event, Notice)]
+    told = [each.event.text for each in again.log.events if isinstance(each.event, events.Notice)]
     assert [text.rpartition(": ")[2] for text in told] == ["/promote a.py f g", "what is this", "/look here"]
-    assert [each.event.queued for each in again.log.events if isinstance(each.event, InboxChanged)] == [("go on then",)]
+    assert [each.event.queued for each in again.log.events if isinstance(each.event, events.InboxChanged)] == [("go on then",)]
     await again.run("and this")
-    said = [event.text for event in seen(again, MessageAdded) if event.role is Role.USER]
+    said = [event.text for event in seen(again, events.MessageAdded) if event.role is Role.USER]
     assert said == ["go on then", "and this"]
     third = Rig(FakeProvider(), past=[*past, *again.log.events])
-    assert [each.event for each in third.log.events if isinstance(each.event, Notice)] == []
+    assert [each.event for each in third.log.events if isinstance(each.event, events.Notice)] == []
 
 
 MAKE = {"make": ExecResult(0, "built\n", 6, 1)}
@@ -93,7 +81,7 @@ async def test_what_it_said_is_told_the_same_after_a_resume_and_an_ask_rule_asks
     rig.session.waiting.run_command("make")
     request = await question(rig)
     assert rig.sandbox.ran == []
-    await reply(rig, request, Outcome.ONCE)
+    await reply(rig, request, events.Outcome.ONCE)
     assert rig.sandbox.ran == ["make"]
     rules = (parse_rule("Read(keep/**)", Effect.DENY, "settings"),)
     rig = Rig(FakeProvider(), FakeSandbox(commands={"git stash": ExecResult(0, "", 0, 1)}), mode=Mode.NORMAL, rules=rules)
@@ -128,13 +116,13 @@ async def test_a_command_runs_unasked_can_be_stopped_and_the_model_hears_of_it_w
     assert user_texts(rig) == ["why?"]
     rig = Rig(FakeProvider(), FakeSandbox(commands={"sleep 60": 60.0}))
     rig.session.waiting.run_command("sleep 60")
-    await rig.until(lambda event: isinstance(event, ToolCallStarted))
+    await rig.until(lambda event: isinstance(event, events.ToolCallStarted))
     await asyncio.sleep(0.01)
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert rig.sandbox.stopped == ["sleep 60"]
     ended = rig.events[-1]
-    assert isinstance(ended, TurnEnded)
+    assert isinstance(ended, events.TurnEnded)
     assert ended.reason == "interrupted"
 
 
@@ -145,14 +133,14 @@ async def test_an_interrupt_holds_the_queue_until_the_user_goes_on() -> None:
     rig.session.submit("second")
     rig.session.interrupt()
     await rig.session.wait_idle()
-    shown = seen(rig, InboxChanged)[-1]
+    shown = seen(rig, events.InboxChanged)[-1]
     assert (shown.queued, shown.is_paused) == (("second",), True)
     await rig.run("something else first")
     assert user_texts(rig)[-1] == "something else first"
     rig.session.waiting.go_on()
     await rig.session.wait_idle()
     assert user_texts(rig)[-1] == "second"
-    assert not seen(rig, InboxChanged)[-1].is_paused
+    assert not seen(rig, events.InboxChanged)[-1].is_paused
 
 
 @pytest.mark.parametrize("is_command", [True, False])
@@ -171,8 +159,8 @@ async def test_after_a_crash_only_what_was_a_command_runs(is_command: bool) -> N
 
 
 class FailsInside(MemoryLog):
-    def append(self, envelope: Envelope) -> None:
-        if isinstance(envelope.event, ToolCallStarted):
+    def append(self, envelope: events.Envelope) -> None:
+        if isinstance(envelope.event, events.ToolCallStarted):
             raise RuntimeError("a bug")
         super().append(envelope)
 
@@ -180,8 +168,8 @@ class FailsInside(MemoryLog):
 async def test_a_command_that_fails_inside_lmtui_is_not_done() -> None:
     rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), log=FailsInside())
     await typed(rig, "make")
-    end = seen(rig, TurnEnded)[0]
-    assert (end.reason, end.exit_code) == (TurnReason.ERROR, 1)
+    end = seen(rig, events.TurnEnded)[0]
+    assert (end.reason, end.exit_code) == (events.TurnReason.ERROR, 1)
     assert end.error.startswith("lmtui failed inside")
 
 
@@ -192,26 +180,26 @@ UNTIL = datetime(2026, 1, 1, 18, 0, tzinfo=UTC)
 async def test_a_wait_ends_the_turn_behind_its_calls_and_of_more_than_a_year_is_refused() -> None:
     calls = (("wait", json.dumps({"until": "2h", "reason": "the build"})), ("todo_add", '{"description": "look"}'))
     rig = await ran(Rig(FakeProvider(answer("", *calls))))
-    assert seen(rig, TurnEnded)[0].reason is TurnReason.WAITING
-    assert [event.plan.todos[0].text for event in seen(rig, PlanChanged)] == ["look"]
+    assert seen(rig, events.TurnEnded)[0].reason is events.TurnReason.WAITING
+    assert [event.plan.todos[0].text for event in seen(rig, events.PlanChanged)] == ["look"]
     until = seen(rig, WaitSet)[0].until
-    told = next(event.result for event in seen(rig, ToolCallFinished) if event.tool == "wait")
+    told = next(event.result for event in seen(rig, events.ToolCallFinished) if event.tool == "wait")
     assert f"continues at {until.isoformat(timespec='seconds')}" in told
     assert timedelta(hours=1, minutes=59) < until - datetime(2026, 1, 1, 12, tzinfo=UTC) < timedelta(hours=2, minutes=1)
     await rig.session.close()
     far = "WAIT: 2028-01-01T00:00:00Z: the build"
     rig = await ran(Rig(FakeProvider(answer("", ("wait", '{"until": "900d"}')), answer(far), answer("Then I am done."))))
-    assert ([end.reason for end in seen(rig, TurnEnded)], rig.of("wait_set")) == ([TurnReason.DONE], [])
-    assert "a year at most" in seen(rig, ToolCallFinished)[0].result
+    assert ([end.reason for end in seen(rig, events.TurnEnded)], rig.of("wait_set")) == ([events.TurnReason.DONE], [])
+    assert "a year at most" in seen(rig, events.ToolCallFinished)[0].result
     assert any("a year at most" in event.text for event in seen(rig, Reminder))
     await rig.session.close()
 
 
 async def test_a_wait_line_ends_the_turn_as_waiting_and_at_its_time_the_session_goes_on_unless_the_user_speaks() -> None:
     rig = await ran(Rig(FakeProvider(answer(LINE))))
-    assert [(end.reason, end.exit_code) for end in seen(rig, TurnEnded)] == [(TurnReason.WAITING, 0)]
+    assert [(end.reason, end.exit_code) for end in seen(rig, events.TurnEnded)] == [(events.TurnReason.WAITING, 0)]
     assert rig.of("wait_set") == [WaitSet(until=UNTIL, why="the build", turn_id="turn_1")]
-    assert rig.events.index(rig.of("wait_set")[0]) < rig.events.index(seen(rig, TurnEnded)[0])
+    assert rig.events.index(rig.of("wait_set")[0]) < rig.events.index(seen(rig, events.TurnEnded)[0])
     assert len(rig.provider.requests) == 1
     past = tuple(rig.session.history())
     await rig.session.close()
@@ -221,8 +209,8 @@ async def test_a_wait_line_ends_the_turn_as_waiting_and_at_its_time_the_session_
         assert each.session.sleep.wait.until == UNTIL
     assert again.session.sleep.wake()
     await again.session.wait_idle()
-    assert seen(again, TurnEnded)[0].reason is TurnReason.DONE
-    assert seen(again, TurnStarted)
+    assert seen(again, events.TurnEnded)[0].reason is events.TurnReason.DONE
+    assert seen(again, events.TurnStarted)
     await again.session.close()
     rig = await ran(Rig(FakeProvider(answer(LINE), answer("The build is there now."))))
     assert rig.session.sleep.wake()
@@ -230,7 +218,7 @@ async def test_a_wait_line_ends_the_turn_as_waiting_and_at_its_time_the_session_
     last = rig.provider.requests[-1].messages[-1]
     assert last.role is Role.USER
     assert "You waited for: the build" in last.text
-    assert [event.text for event in seen(rig, MessageAdded) if event.role is Role.USER] == ["do it"]
+    assert [event.text for event in seen(rig, events.MessageAdded) if event.role is Role.USER] == ["do it"]
     assert rig.session.sleep.wait is None
     await rig.session.close()
     rig = await ran(Rig(FakeProvider(answer(LINE), answer("Then not."))))

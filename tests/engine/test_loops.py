@@ -11,17 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmtui.core import events
 from lmtui.core.agent_events import WaitSet
-from lmtui.core.events import (
-    Event,
-    FilesChanged,
-    MessageAdded,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, LoopSuspected, Reminder
 from lmtui.core.ports import Limits
@@ -41,43 +32,45 @@ class Agent:
 
     def __init__(self, depth: int = 0) -> None:
         self.watch = LoopDetector(depth)
-        self.events: list[Event] = []
+        self.events: list[events.Event] = []
         self._ids = itertools.count()
         self.say("do it")
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         self.events.append(event)
         self.watch.apply(event)
 
     def say(self, text: str) -> None:
-        self.emit(TurnStarted(turn_id="t"))
-        self.emit(MessageAdded(role=Role.USER, text=text))
+        self.emit(events.TurnStarted(turn_id="t"))
+        self.emit(events.MessageAdded(role=Role.USER, text=text))
 
     def call(self, tool: str, result: str, *, ok: bool = True, changed: bool = False, **arguments: Any) -> str:
         call_id = f"c{next(self._ids)}"
         self.emit(
-            ToolCallStarted(call_id=call_id, tool=tool, arguments=arguments, title=" ".join(map(str, arguments.values())))
+            events.ToolCallStarted(
+                call_id=call_id, tool=tool, arguments=arguments, title=" ".join(map(str, arguments.values()))
+            )
         )
         if changed:
-            self.emit(FilesChanged(call_id=call_id, files=("x",)))
+            self.emit(events.FilesChanged(call_id=call_id, files=("x",)))
         told = self.watch.answer(call_id, tool, arguments, result, ok=ok)
         summary = "exit 1" if tool == "shell" and not ok else ""
-        self.emit(ToolCallFinished(call_id=call_id, tool=tool, ok=ok, result=told, elapsed_ms=1, summary=summary))
+        self.emit(events.ToolCallFinished(call_id=call_id, tool=tool, ok=ok, result=told, elapsed_ms=1, summary=summary))
         return told
 
     def wait(self) -> None:
         """Play an answer that ends the turn to wait, and the wake."""
-        self.emit(MessageAdded(role=Role.ASSISTANT, text="WAIT: in 10 min: the build"))
+        self.emit(events.MessageAdded(role=Role.ASSISTANT, text="WAIT: in 10 min: the build"))
         self.emit(WaitSet(until=datetime(2026, 1, 1, tzinfo=UTC), why="the build", turn_id="t"))
-        self.emit(TurnEnded(turn_id="t", reason=TurnReason.WAITING))
-        self.emit(TurnStarted(turn_id="t"))
+        self.emit(events.TurnEnded(turn_id="t", reason=events.TurnReason.WAITING))
+        self.emit(events.TurnStarted(turn_id="t"))
         self.emit(Reminder(text="You waited for: the build.", turn_id="t"))
 
     def make_room(self) -> None:
         self.emit(Compacted(why="", tokens_before=9, tokens_after=1))
 
     def step(self, *calls: dict[str, Any], text: str = "") -> Loop | None:
-        self.emit(MessageAdded(role=Role.ASSISTANT, text=text))
+        self.emit(events.MessageAdded(role=Role.ASSISTANT, text=text))
         for each in calls:
             arguments = each.get("arguments", {})
             self.call(each["tool"], each["result"], ok=each.get("ok", True), changed=each.get("changed", False), **arguments)
@@ -228,15 +221,18 @@ def test_steps_in_which_all_fails_are_stopped_deeper_agents_sooner_and_one_succe
         assert [Agent(depth).steps_until_over(*each)[0] for each in rounds] == [same, failed, idle], depth
 
 
-@for_each(("reason", "words"), [(TurnReason.INTERRUPTED, "now the docs"), (TurnReason.LIMIT, "go on"), (None, "I changed it")])
-def test_another_task_and_a_word_meanwhile_or_after_a_stop_begin_anew(reason: TurnReason | None, words: str) -> None:
+@for_each(
+    ("reason", "words"),
+    [(events.TurnReason.INTERRUPTED, "now the docs"), (events.TurnReason.LIMIT, "go on"), (None, "I changed it")],
+)
+def test_another_task_and_a_word_meanwhile_or_after_a_stop_begin_anew(reason: events.TurnReason | None, words: str) -> None:
     agent = Agent()
     for _ in range(4):
         agent.step(read("a"))
     if reason is None:
-        agent.emit(MessageAdded(role=Role.USER, text=words))
+        agent.emit(events.MessageAdded(role=Role.USER, text=words))
     else:
-        agent.emit(TurnEnded(turn_id="t", reason=reason))
+        agent.emit(events.TurnEnded(turn_id="t", reason=reason))
         agent.say(words)
     assert agent.step(read("a")) is None
     assert agent.watch.count == 1
@@ -244,8 +240,8 @@ def test_another_task_and_a_word_meanwhile_or_after_a_stop_begin_anew(reason: Tu
 
 async def test_forty_identical_calls_stop_by_the_fifth_and_ask_the_user() -> None:
     rig = await ran(Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(40)]), FakeSandbox({"a": b"x"})))
-    (end,) = seen(rig, TurnEnded)
-    assert (end.iterations, (end.reason, end.exit_code)) == (5, (TurnReason.LIMIT, EXIT_CODES[TurnReason.LIMIT]))
+    (end,) = seen(rig, events.TurnEnded)
+    assert (end.iterations, (end.reason, end.exit_code)) == (5, (events.TurnReason.LIMIT, EXIT_CODES[events.TurnReason.LIMIT]))
     assert "go on" in end.error
     assert [event.is_over for event in seen(rig, LoopSuspected)] == [False, True]
     await rig.run("go on")
@@ -258,8 +254,8 @@ async def test_a_look_before_each_of_many_waits_is_no_loop() -> None:
     await rig.run()
     while rig.session.sleep.wake():
         await rig.session.wait_idle()
-    ends = [event.reason for event in seen(rig, TurnEnded)]
-    assert (ends, rig.of("loop_suspected")) == ([TurnReason.WAITING] * 9 + [TurnReason.DONE], [])
+    ends = [event.reason for event in seen(rig, events.TurnEnded)]
+    assert (ends, rig.of("loop_suspected")) == ([events.TurnReason.WAITING] * 9 + [events.TurnReason.DONE], [])
     await rig.session.close()
 
 
@@ -267,12 +263,12 @@ async def test_a_circle_is_told_once_and_many_edits_of_one_file_too_before_the_t
     calls = [answer("", ("read", json.dumps({"path": name}))) for name in "ab" * 10]
     rig = await ran(Rig(FakeProvider(*calls), FakeSandbox({"a": b"one\n", "b": b"two\n"})))
     assert len([event for event in seen(rig, Reminder) if "circle" in event.text]) == 1
-    (end,) = seen(rig, TurnEnded)
-    assert (end.reason, end.iterations) == (TurnReason.LIMIT, 8)
+    (end,) = seen(rig, events.TurnEnded)
+    assert (end.reason, end.iterations) == (events.TurnReason.LIMIT, 8)
     edits = [("edit", json.dumps({"path": "a", "search": f"x{n}", "replace": "y"})) for n in range(30)]
     rig = await ran(Rig(FakeProvider(answer("", *edits), answer("The text is not there.")), FakeSandbox({"a": b"z\n"})))
-    (ended,) = seen(rig, TurnEnded)
-    assert ended.reason is TurnReason.UNFINISHED
+    (ended,) = seen(rig, events.TurnEnded)
+    assert ended.reason is events.TurnReason.UNFINISHED
     assert len(rig.provider.requests) >= 2
 
 

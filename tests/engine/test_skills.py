@@ -2,17 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmtui.core.events import (
-    MessageAdded,
-    ModelChanged,
-    Notice,
-    Rewound,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
+from lmtui.core import events
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.rules import Effect, Mode, Rule
@@ -59,7 +49,7 @@ class Skilled(Rig):
 
 
 def finished(rig: Rig) -> list[tuple[str, bool]]:
-    return [(event.tool, event.ok) for event in seen(rig, ToolCallFinished)]
+    return [(event.tool, event.ok) for event in seen(rig, events.ToolCallFinished)]
 
 
 def names(watch: SkillTracker) -> list[str]:
@@ -74,7 +64,7 @@ LS, OFF = ("ls", "{}"), ("skill_clear", "{}")
 
 
 def last_result(rig: Rig) -> str:
-    return [event.result for event in seen(rig, ToolCallFinished)][-1]
+    return [event.result for event in seen(rig, events.ToolCallFinished)][-1]
 
 
 async def test_from_the_call_on_only_named_tools_run_until_the_model_ends_it_in_a_later_turn() -> None:
@@ -92,7 +82,7 @@ async def test_limits_that_the_model_ends_in_the_turn_that_began_them_hold_for_i
     calls = (("skill", '{"name": "look"}'), OFF, LS)
     rig = await ran(Skilled(FakeProvider(answer("", *calls), answer("seen"), answer("", LS, OFF), answer("yes"))))
     assert finished(rig) == [("skill", True), ("skill", True), ("ls", False)]
-    results = [event.result for event in seen(rig, ToolCallFinished)]
+    results = [event.result for event in seen(rig, events.ToolCallFinished)]
     assert results[1] == "Ended: look. Its tool limits hold until this turn ends."
     await rig.run("more")
     assert (finished(rig)[3:], last_result(rig)) == ([("ls", True), ("skill", True)], "No skill is in use.")
@@ -104,7 +94,7 @@ async def test_what_the_user_began_the_user_ends_and_the_model_is_told_once_at_t
     rig = Skilled(FakeProvider(*answers), log=log)
     rig.begin("look", "at the pond")
     await rig.session.wait_idle()
-    results = [event.result for event in seen(rig, ToolCallFinished)]
+    results = [event.result for event in seen(rig, events.ToolCallFinished)]
     assert results[0] == "The user chose look: only they can end it, with /skill off."
     assert "until the user ends it (/skill off)" in results[1]
     await rig.session.close()
@@ -155,11 +145,11 @@ async def test_after_a_compaction_the_model_is_told_what_is_in_use() -> None:
 def test_limits_hold_until_who_began_them_ends_them_or_takes_their_turn_back() -> None:
     watch = SkillTracker()
     for number, skill in enumerate(("one", "two", "three"), 1):
-        watch = watch.apply(TurnStarted(turn_id=f"turn_{number}"))
+        watch = watch.apply(events.TurnStarted(turn_id=f"turn_{number}"))
         watch = watch.apply(SkillUsed(skill=skill, stays=True))
-    assert [each.name for each in watch.apply(Rewound(turn_id="turn_2")).in_use] == ["one"]
-    assert [each.name for each in watch.apply(Rewound(turn_id="turn_9")).in_use] == ["one", "two", "three"]
-    watch = SkillTracker().apply(used("Read", digest=digest_of("go"))).apply(MessageAdded(role=Role.USER, text="go"))
+    assert [each.name for each in watch.apply(events.Rewound(turn_id="turn_2")).in_use] == ["one"]
+    assert [each.name for each in watch.apply(events.Rewound(turn_id="turn_9")).in_use] == ["one", "two", "three"]
+    watch = SkillTracker().apply(used("Read", digest=digest_of("go"))).apply(events.MessageAdded(role=Role.USER, text="go"))
     assert names(watch.apply(SkillEnded(by="model"))) == ["look"]
     again = watch.apply(used("Read"))
     assert names(again.apply(SkillEnded(by="model"))) == ["look"]  # the model read it once more: it is still the user's
@@ -172,9 +162,9 @@ def test_limits_hold_until_who_began_them_ends_them_or_takes_their_turn_back() -
         watch = watch.apply(event)
     assert names(watch) == ["look", "other"]
     child = SkillTracker(watch.scopes)
-    child = child.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
+    child = child.apply(events.TurnEnded(turn_id="t", reason=events.TurnReason.DONE, status="done"))
     assert names(child) == names(watch)
-    watch = watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
+    watch = watch.apply(events.TurnEnded(turn_id="t", reason=events.TurnReason.DONE, status="done"))
     assert names(watch) == []  # an earlier lmtui wrote these, and a command's file still does: they end with the turn
 
 
@@ -183,13 +173,13 @@ async def test_what_the_user_begins_holds_with_their_message_alone() -> None:
     rig.begin("look", "at the pond")
     rig.begin("free", "")
     await rig.session.wait_idle()
-    said = [event.text.partition("\n")[0] for event in seen(rig, MessageAdded) if event.role is Role.USER]
+    said = [event.text.partition("\n")[0] for event in seen(rig, events.MessageAdded) if event.role is Role.USER]
     assert said == ["at the pond", "Follow the skill free."]
-    begun, text = seen(rig, SkillUsed)[0], seen(rig, MessageAdded)[0].text
-    watch = SkillTracker().apply(begun).apply(MessageAdded(role=Role.USER, text="something else"))
-    watch = watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
+    begun, text = seen(rig, SkillUsed)[0], seen(rig, events.MessageAdded)[0].text
+    watch = SkillTracker().apply(begun).apply(events.MessageAdded(role=Role.USER, text="something else"))
+    watch = watch.apply(events.TurnEnded(turn_id="t", reason=events.TurnReason.DONE, status="done"))
     assert names(watch) == []
-    watch = watch.apply(MessageAdded(role=Role.USER, text=text))
+    watch = watch.apply(events.MessageAdded(role=Role.USER, text=text))
     assert names(watch) == ["look"]
 
 
@@ -208,7 +198,7 @@ class Serving(FakeProvider):
 async def begin(rig: Rig, file: PromptFile, arguments: str = "") -> str:
     rig.session.prompts.begin(fill(file, arguments), f"/{file.name} {arguments}".strip())
     await rig.session.wait_idle()
-    return next(event.text for event in seen(rig, MessageAdded) if event.role is Role.USER)
+    return next(event.text for event in seen(rig, events.MessageAdded) if event.role is Role.USER)
 
 
 def listing() -> FakeSandbox:
@@ -219,14 +209,14 @@ async def test_a_commands_output_takes_its_place_and_is_not_looked_through() -> 
     rig = Rig(FakeProvider(DONE), listing())
     assert await begin(rig, PromptFile("look", "See !`ls` and $1.", "look.md"), "here") == "See @a.txt !`id` $1 and here."
     assert rig.sandbox.ran == ["ls"]
-    added = seen(rig, MessageAdded)[0]
+    added = seen(rig, events.MessageAdded)[0]
     assert added.attached == ""
     assert added.is_from_file
     await rig.run("typed")
-    assert not [event for event in seen(rig, MessageAdded) if event.role is Role.USER][-1].is_from_file
+    assert not [event for event in seen(rig, events.MessageAdded) if event.role is Role.USER][-1].is_from_file
     rig = Rig(FakeProvider(DONE), listing())
     assert await begin(rig, PromptFile("look", "!`ls`", "look.md")) == "@a.txt !`id` $1"
-    assert seen(rig, MessageAdded)[0].attached == ""
+    assert seen(rig, events.MessageAdded)[0].attached == ""
 
 
 async def test_a_command_that_is_denied_asked_about_or_not_trusted_does_not_run_though_the_user_typed_the_name() -> None:
@@ -242,14 +232,14 @@ async def test_a_command_that_is_denied_asked_about_or_not_trusted_does_not_run_
     file = PromptFile("look", "See !`ls` now.", ".claude/commands/look.md", is_own=False, may_run=False)
     assert await begin(rig, file) == "See [a command was here; it was not run] now."
     assert rig.sandbox.ran == []
-    assert any("not trusted" in event.text for event in seen(rig, Notice))
+    assert any("not trusted" in event.text for event in seen(rig, events.Notice))
 
 
 async def test_an_interrupt_while_its_commands_run_keeps_the_words() -> None:
     sandbox = FakeSandbox(commands={"sleep": 60.0})
     rig = Rig(FakeProvider(DONE), sandbox)
     rig.session.prompts.begin(fill(PromptFile("look", "See !`sleep`.", "look.md"), ""), "/look")
-    _ = await rig.until(lambda event: isinstance(event, ToolCallStarted))
+    _ = await rig.until(lambda event: isinstance(event, events.ToolCallStarted))
     await until(lambda: sandbox.ran)
     rig.session.interrupt()
     await rig.session.wait_idle()
@@ -261,7 +251,7 @@ async def test_allowed_tools_refuse_the_others_in_that_turn_and_grant_nothing() 
     rig = Rig(FakeProvider(touch, DONE, touch, DONE), listing())
     _ = await begin(rig, PromptFile("look", "See.", "look.md", allowed=("Read", "Shell(ls *)")))
     assert rig.sandbox.ran == []
-    assert "/look" in seen(rig, ToolCallFinished)[0].result
+    assert "/look" in seen(rig, events.ToolCallFinished)[0].result
     await rig.run("touch it")
     assert rig.sandbox.ran == ["touch a"]
     touch = answer("", ("shell", '{"command": "touch a"}'))
@@ -273,17 +263,19 @@ async def test_allowed_tools_refuse_the_others_in_that_turn_and_grant_nothing() 
 async def test_a_session_that_is_killed_with_a_borrowed_model_has_its_own_again() -> None:
     provider = Serving(answer("", ("shell", '{"command": "touch a"}')), DONE)
     rig = Rig(provider, listing())
-    rig.session.emit(ModelChanged(model="model", url=provider.url))
+    rig.session.emit(events.ModelChanged(model="model", url=provider.url))
     _ = await begin(rig, PromptFile("look", "See.", "look.md", model="big"))
     past = list(rig.log.events)
     cuts = [
-        number for number, each in enumerate(past, 1) if isinstance(each.event, ModelChanged | MessageAdded | ToolCallStarted)
+        number
+        for number, each in enumerate(past, 1)
+        if isinstance(each.event, events.ModelChanged | events.MessageAdded | events.ToolCallStarted)
     ]
-    assert any(isinstance(each.event, ModelChanged) and each.event.is_for_turn for each in past)
+    assert any(isinstance(each.event, events.ModelChanged) and each.event.is_for_turn for each in past)
     for cut in cuts:
         again = await ran(Rig(Serving(DONE), listing(), past=tuple(past[:cut])), "go on then")
         assert [request.model for request in again.provider.requests] == ["model"], cut
-        changes = [each.event for each in (*past[:cut], *again.log.events) if isinstance(each.event, ModelChanged)]
+        changes = [each.event for each in (*past[:cut], *again.log.events) if isinstance(each.event, events.ModelChanged)]
         assert not changes[-1].is_for_turn
 
 
@@ -298,4 +290,4 @@ async def test_of_two_borrowed_models_the_sessions_own_comes_back_and_one_that_i
     rig = Rig(provider, listing())
     _ = await begin(rig, PromptFile("look", "See.", "look.md", model="sonnet"))
     assert [request.model for request in provider.requests] == ["model"]
-    assert any("sonnet" in event.text for event in seen(rig, Notice))
+    assert any("sonnet" in event.text for event in seen(rig, events.Notice))

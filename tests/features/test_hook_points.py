@@ -9,16 +9,8 @@ from typing import Any
 
 import pytest
 
+from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished
-from lmtui.core.events import (
-    ApprovalRequested,
-    InboxChanged,
-    MessageAdded,
-    Notice,
-    Outcome,
-    ToolCallFinished,
-    TurnReason,
-)
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Effect, Mode, Rule, Verdict
 from lmtui.core.ports import Limits
@@ -84,7 +76,7 @@ def verdict(permission: Verdict | None = None, reason: str = "", **fields: Any) 
 
 
 def results(rig: Rig) -> list[tuple[str, str, str]]:
-    return [(event.result, event.decision, event.summary) for event in seen(rig, ToolCallFinished)]
+    return [(event.result, event.decision, event.summary) for event in seen(rig, events.ToolCallFinished)]
 
 
 @pytest.mark.parametrize("reason", ["not here", "not here."])
@@ -139,15 +131,15 @@ async def test_a_hook_can_ask_no_rule_is_offered_and_a_granted_one_does_not_answ
     rig.sandbox.effect = CommandEffect("a" * 40, "a" * 40)  # overlays do not go around a hook
     asked = await question(rig, "do it")
     assert ((asked.tool, rig.sandbox.ran), asked.why, asked.offered_rules) == (("shell", []), "hooks ask: sure?", ())
-    await reply(rig, asked, Outcome.NO)
+    await reply(rig, asked, events.Outcome.NO)
     hooks = PaperHooks({PRE: verdict(Verdict.ASK, "sure?")})
     rig = Hooked(FakeProvider(TOUCH, TOUCH, DONE), hooks=hooks, rules=(Rule(Effect.ALLOW, "shell"),))
     rig.session.submit("do it")
     for number in (1, 2):
         again = await rig.until(partial(is_question, number))
-        assert isinstance(again, ApprovalRequested)
+        assert isinstance(again, events.ApprovalRequested)
         assert (again.why, (again.suggested_rule, again.offered_rules)) == ("hooks ask: sure?", ("", ()))
-        rig.session.answer(again.approval_id, Answer(Outcome.ONCE))
+        rig.session.answer(again.approval_id, Answer(events.Outcome.ONCE))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["touch a", "touch a"]
 
@@ -183,7 +175,7 @@ async def test_a_hook_can_end_the_turn_and_refuses_no_command_of_the_users_own_a
     two = answer("", ("shell", '{"command": "touch a"}'), ("shell", '{"command": "touch b"}'))
     rig = await ran(Hooked(FakeProvider(two, DONE), hooks=PaperHooks({POST: verdict(ends_turn=True, end_reason="enough")})))
     assert rig.sandbox.ran == ["touch a"]
-    assert (ending(rig).reason, ending(rig).error) == (TurnReason.BLOCKED, "a hook ended the turn: enough")
+    assert (ending(rig).reason, ending(rig).error) == (events.TurnReason.BLOCKED, "a hook ended the turn: enough")
     before = await ran(Hooked(FakeProvider(two, DONE), hooks=PaperHooks({PRE: verdict(ends_turn=True)})))
     assert before.sandbox.ran == []
     hooks = PaperHooks({PRE: verdict(), POST: verdict(ends_turn=True, end_reason="enough")})
@@ -198,9 +190,9 @@ async def test_what_hooks_hold_back_reaches_nobody_and_what_they_add_the_model()
     hooks = PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(Verdict.DENY, "names a key")})
     rig = await ran(Hooked(provider, hooks=hooks), "the key is k")
     assert (provider.requests, hooks.calls[0].facts) == ([], {"prompt": "the key is k"})
-    assert not seen(rig, MessageAdded)
-    kept = seen(rig, InboxChanged)[-1]
-    assert ((kept.queued, kept.is_paused), ending(rig).reason) == ((("the key is k",), True), TurnReason.BLOCKED)
+    assert not seen(rig, events.MessageAdded)
+    kept = seen(rig, events.InboxChanged)[-1]
+    assert ((kept.queued, kept.is_paused), ending(rig).reason) == ((("the key is k",), True), events.TurnReason.BLOCKED)
     assert "names a key" in ending(rig).error
     assert rig.session.waiting.drop(0) == "the key is k"
     provider = FakeProvider(DONE)
@@ -226,7 +218,7 @@ async def test_a_commands_file_that_waited_leaves_the_same_tools_when_it_is_sent
     if is_interrupted:
         rig.session.interrupt()
     await rig.session.wait_idle()
-    assert (rig.sandbox.ran, [event.queued for event in seen(rig, InboxChanged)][-1]) == (["ls"], ("/look",))
+    assert (rig.sandbox.ran, [event.queued for event in seen(rig, events.InboxChanged)][-1]) == (["ls"], ("/look",))
     hooks.says, hooks.hangs = {held: verdict()}, frozenset()
     rig.session.waiting.go_on()
     await rig.session.wait_idle()
@@ -241,8 +233,8 @@ async def test_the_end_is_held_up_three_times_at_most() -> None:
     assert [call.facts["stop_hook_active"] for call in hooks.calls] == [False, True, True]
     told = [event.text for event in seen(rig, Reminder)]
     assert told == ["The user's hook asks for more work: run the tests"] * 3
-    assert ending(rig).reason is TurnReason.DONE
-    assert any("3 times" in event.text for event in seen(rig, Notice))
+    assert ending(rig).reason is events.TurnReason.DONE
+    assert any("3 times" in event.text for event in seen(rig, events.Notice))
 
 
 async def test_a_sub_agents_calls_and_end_pass_the_hooks() -> None:
@@ -271,7 +263,7 @@ async def test_the_start_is_waited_for_and_said_to_the_model_and_the_end_is_told
         (HookEvent.SESSION_START, "startup"), (HookEvent.SESSION_END, "other"),
     ]  # fmt: skip
     assert 0 < hooks.calls[-1].limit_s <= 5
-    assert "Hooks: x is broken" in [event.text for event in seen(rig, Notice)]
+    assert "Hooks: x is broken" in [event.text for event in seen(rig, events.Notice)]
 
 
 async def test_replay_runs_no_hooks_and_a_resumed_session_says_so_at_its_start() -> None:
@@ -291,7 +283,7 @@ async def test_hooks_that_hang_hold_nothing_up_and_an_interrupt_ends_them() -> N
     hooks = PaperHooks(hangs=frozenset({HookEvent.NOTIFICATION}))
     rig = Hooked(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=hooks)
     asked = await question(rig, "do it")
-    await reply(rig, asked, Outcome.ONCE)
+    await reply(rig, asked, events.Outcome.ONCE)
     assert (rig.sandbox.ran, hooks.calls[0].facts["notification_type"]) == (["touch a"], "permission_prompt")
     await rig.session.close()
     hooks = PaperHooks(hangs=frozenset({PRE}))
@@ -300,7 +292,7 @@ async def test_hooks_that_hang_hold_nothing_up_and_an_interrupt_ends_them() -> N
     await until(lambda: hooks.calls)
     rig.session.interrupt()
     await rig.session.wait_idle()
-    assert (rig.sandbox.ran, ending(rig).reason) == ([], TurnReason.INTERRUPTED)
+    assert (rig.sandbox.ran, ending(rig).reason) == ([], events.TurnReason.INTERRUPTED)
 
 
 async def test_before_room_is_made_hooks_are_told_with_what_asked_for_it() -> None:
@@ -320,7 +312,7 @@ async def test_what_a_hook_makes_of_the_command_that_the_user_typed_is_what_runs
 
     rig = Hooked(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=PaperHooks({PRE: says}))
     asked = await question(rig, "go")
-    await reply(rig, asked, Answer(Outcome.ONCE, edited="make test"))
+    await reply(rig, asked, Answer(events.Outcome.ONCE, edited="make test"))
     assert rig.sandbox.ran == ["make -n test"]
 
 

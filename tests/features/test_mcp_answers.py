@@ -11,8 +11,7 @@ from lmtui.core.sanitize import Redactor
 from lmtui.core.tool_servers import ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.values import ConnectionHooks, ServerAddress
-from tests.late import Late
-from tests.sets import for_each
+from tests.sets import Late, for_each
 from tests.waiting import PATIENCE_S
 
 sdk: Any = Late("lmtui.features.mcp.sdk")

@@ -29,7 +29,7 @@ from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import BroughtTools, SessionToolbox
 from tests.features.paper_server import PIXEL
-from tests.late import Late
+from tests.sets import Late
 from tests.waiting import PATIENCE_S
 
 types: Any = Late("mcp.types")

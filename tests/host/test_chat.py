@@ -12,7 +12,7 @@ from lmtui.host.endpoints import ApiOptions
 from lmtui.models.demo_scripts import FaultKind, ScriptedFault, ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 from tests.host.test_api import PNG
-from tests.late import Late
+from tests.sets import Late
 
 openai: Any = Late("openai")
 

@@ -6,19 +6,8 @@ import re
 from datetime import UTC
 
 from lmtui import paths
+from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged
-from lmtui.core.events import (
-    Event,
-    FilesChanged,
-    Level,
-    MessageAdded,
-    Notice,
-    PlanChanged,
-    ToolCallFinished,
-    ToolCallStarted,
-    WaitingChanged,
-    WaitingTask,
-)
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.workspace import BackgroundCommand, DirEntry, FileChange, FileChangeKind, GitState
@@ -38,10 +27,10 @@ from tests.sets import few, for_each
 from tests.tui.lines.stage import NOON, Stage, envelopes, screen_lines, settled
 
 EVENTS = [
-    MessageAdded(role=Role.USER, text="needle"),
-    ToolCallStarted(call_id="a", tool="read", arguments={}, title="needle"),
-    ToolCallFinished(call_id="a", tool="read", ok=True, result="", elapsed_ms=1),
-    FilesChanged(call_id="a", files=("needle",), changes=(FileChange("needle", FileChangeKind.MODIFIED),)),
+    events.MessageAdded(role=Role.USER, text="needle"),
+    events.ToolCallStarted(call_id="a", tool="read", arguments={}, title="needle"),
+    events.ToolCallFinished(call_id="a", tool="read", ok=True, result="", elapsed_ms=1),
+    events.FilesChanged(call_id="a", files=("needle",), changes=(FileChange("needle", FileChangeKind.MODIFIED),)),
 ]
 
 
@@ -83,7 +72,7 @@ async def test_every_pane_draws_what_it_was_given_before_it_was_shown_and_at_eve
             assert {view.render_line(y).cell_length for y in range(view.size.height)} == {view.size.width}, size
 
 
-def every_state() -> list[Event]:
+def every_state() -> list[events.Event]:
     """Return events that bring every todo, agent, job, command, call and notice into each state that it can have."""
     todos = tuple(Todo(at, f"todo {at}", status, notes="why") for at, status in enumerate(TodoStatus, 1))
     todos += (Todo(9, "later", depends_on=(1,)),)
@@ -99,19 +88,19 @@ def every_state() -> list[Event]:
         BackgroundCommand("bg_2", "no", 1, 1),
         BackgroundCommand("bg_3", "x", 1, 0, "left"),
     )
-    found: list[Event] = [
-        PlanChanged(plan=Plan(steps=steps, todos=todos, task=task)),
-        WaitingChanged(jobs=(WaitingTask("1", "later"), WaitingTask("2", "nightly", "daily", NOON))),
+    found: list[events.Event] = [
+        events.PlanChanged(plan=Plan(steps=steps, todos=todos, task=task)),
+        events.WaitingChanged(jobs=(events.WaitingTask("1", "later"), events.WaitingTask("2", "nightly", "daily", NOON))),
         BackgroundChanged(commands=commands),
-        *(Notice(level=level, text=level.value) for level in Level),
+        *(events.Notice(level=level, text=level.value) for level in events.Level),
         *(AgentStarted(agent=each) for each in AGENT_SIGNS),
         *(AgentFinished(agent=each, outcome=each) for each in ("done", "partial", "failed")),
-        ToolCallStarted(call_id="runs", tool="shell", arguments={}, title="make"),
+        events.ToolCallStarted(call_id="runs", tool="shell", arguments={}, title="make"),
     ]
     for ok in (True, False):
         found += [
-            ToolCallStarted(call_id=str(ok), tool="shell", arguments={}, title="make"),
-            ToolCallFinished(call_id=str(ok), tool="shell", ok=ok, result="all of it", elapsed_ms=1),
+            events.ToolCallStarted(call_id=str(ok), tool="shell", arguments={}, title="make"),
+            events.ToolCallFinished(call_id=str(ok), tool="shell", ok=ok, result="all of it", elapsed_ms=1),
         ]
     return found
 
@@ -121,7 +110,7 @@ def full_panes() -> list[VirtualLineView]:
     plan, tree, log, transcript, diff = PlanView(zone=UTC), FileTree(), ToolLog(), Transcript(zone=UTC), DiffView()
     state = SessionState()
     changes = tuple(FileChange(kind.value, kind) for kind in FileChangeKind)
-    for envelope in envelopes([*every_state(), FilesChanged(call_id="a", files=tuple(FileChangeKind), changes=changes)]):
+    for envelope in envelopes([*every_state(), events.FilesChanged(call_id="a", files=tuple(FileChangeKind), changes=changes)]):
         state.apply(envelope)
         for view in (tree, log, transcript):
             view.apply(envelope)
@@ -157,7 +146,7 @@ async def test_a_hidden_pane_catches_up_when_it_is_shown() -> None:
     async with Stage(transcript).run_test(size=(60, 10)) as pilot:
         transcript.display = False
         await settled(pilot)
-        for envelope in envelopes([MessageAdded(role=Role.USER, text=f"task {number}") for number in range(30)]):
+        for envelope in envelopes([events.MessageAdded(role=Role.USER, text=f"task {number}") for number in range(30)]):
             transcript.apply(envelope)
         await settled(pilot)
         transcript.display = True
