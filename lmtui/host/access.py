@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmtui.core.errors import ConfigError
-from lmtui.host.token_file import LEAST_TOKEN_CHARS
+from lmtui.host.connect import LEAST_TOKEN_CHARS
 
 MOST_FAILURES, FAILURES_S = 10, 60.0
 _MOST_CLIENTS = 4096

@@ -17,10 +17,9 @@ from lmtui.core.hosts import is_loopback
 from lmtui.core.messages import Image
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import AgentRow, SessionSummary
-from lmtui.host import rpc
+from lmtui.host import connect, rpc
 from lmtui.host.connect import STATUS, HostInfo, Target, ask_host, ensure_host, has_ended, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
-from lmtui.host.token_file import read_token
 
 _STOP_LIMIT_S = 30.0
 
@@ -153,9 +152,9 @@ def token_for(url: str, file: str, environ: Mapping[str, str], *, is_plain: bool
         hint = "Use an ssh tunnel (docs/host.md), an https address, or --plain-http."
         raise UsageError(f"{sanitize_line(url)[:80]} would get the token without encryption", hint)
     if file:
-        return read_token(Path(file).expanduser())
+        return connect.read_token(Path(file).expanduser())
     if given := environ.get("LMTUI_HOST_TOKEN", "").strip():
         return given
     if is_loopback(parts.hostname) and token_file().exists():  # another machine is not sent this one's token
-        return read_token(token_file())
+        return connect.read_token(token_file())
     raise UsageError(f"the host at {sanitize_line(url)} needs its token", "Use --token-file FILE, or set LMTUI_HOST_TOKEN.")

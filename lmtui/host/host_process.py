@@ -28,10 +28,9 @@ from lmtui.host import rpc
 from lmtui.host.access import ApiAccess
 from lmtui.host.api import build_app
 from lmtui.host.attach import AttachEndpoint, is_unix
-from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, host_folder, socket_file, write_info
+from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, ensure_token, host_folder, socket_file, write_info
 from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
-from lmtui.host.token_file import ensure_token
 from lmtui.paths import without_keys
 
 _LOOK_S = 15.0

@@ -22,9 +22,9 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Session
+from lmtui.host import connect
 from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
-from lmtui.host.token_file import read_token
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_serve import free_port
@@ -297,7 +297,7 @@ async def test_a_client_from_elsewhere_needs_the_token_and_an_open_folder(progra
     program.home, program.workspace = Path(os.environ["LMTUI_HOME"]), hosted.folder
     port = free_port()
     assert (await program.run("host", "start", "--http", f"127.0.0.1:{port}")).code == 0
-    url, token = f"http://127.0.0.1:{port}", read_token(token_file())
+    url, token = f"http://127.0.0.1:{port}", connect.read_token(token_file())
     for wrong in ("", "wrong"):
         with pytest.raises(LmtuiError, match="answers 401"):
             _ = Target("", url=url, token=wrong).open()

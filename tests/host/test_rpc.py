@@ -23,7 +23,6 @@ from lmtui.host.commands import token_for
 from lmtui.host.host_process import host_lock
 from lmtui.host.hub import SessionHub
 from lmtui.host.rpc import Member
-from lmtui.host.token_file import ensure_token
 from tests.sets import for_each
 
 
@@ -227,7 +226,7 @@ def test_only_this_machine_is_sent_its_own_token(
 ) -> None:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
     connect.host_folder().mkdir(parents=True, mode=0o700)
-    token = ensure_token(connect.host_folder())
+    token = connect.ensure_token(connect.host_folder())
     if is_sent:
         assert token_for(url, "", {}) == token
     else:
