@@ -95,7 +95,7 @@ class Attachment:
         self._handed_out: set[bytes] = set()
         self.outbox = Outbox()
         self._sessions: dict[str, Session] = {}
-        self._reviews: list[EffectReview] = []
+        self._reviews: dict[str, EffectReview] = {}  # by the name under which a client calls them
         self._leave: dict[object, Callable[[], None]] = {}  # by the number of the client's function, or the followed session
         self._mirrored: dict[tuple[str, str, str], str] = {}
         self._asked: dict[int, asyncio.Future[Any]] = {}
@@ -221,8 +221,8 @@ class Attachment:
         if member.returns is not None:
             if value is None:
                 return None
-            self._reviews.append(value)
-            return f"{rpc.REVIEW}{len(self._reviews) - 1}"
+            self._reviews[name := f"{rpc.REVIEW}{len(self._reviews)}"] = value
+            return name
         if rpc.is_function(member.result):
             self._leave[_number(next(iter(call.given.values())))] = value
             return None
@@ -237,14 +237,13 @@ class Attachment:
         target: Any
         if on == rpc.HOST:
             target, root = runtime or self._runtime, rpc.ROOTS[rpc.HOST]
+            rpc.learn_ports(target.extensions.ports)
         elif on.startswith(rpc.SESSION) and (session := self._sessions.get(on.removeprefix(rpc.SESSION))):
             target, root = session, rpc.ROOTS[rpc.SESSION]
-        elif on.startswith(rpc.REVIEW) and (at := on.removeprefix(rpc.REVIEW)).isdecimal() and int(at) < len(self._reviews):
-            target, root = self._reviews[int(at)], EffectReview
+        elif (review := self._reviews.get(on)) is not None:
+            target, root = review, EffectReview
         else:
             raise HostError(f"{sanitize_line(on)[:60]} is not open in the host.", "Open it again.")
-        if on == rpc.HOST:
-            rpc.learn_ports(target.extensions.ports)
         port = rpc.resolve(root, path)
         for name in path.split(".") if path else ():
             if isinstance(target, Offers):
