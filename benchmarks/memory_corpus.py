@@ -26,7 +26,7 @@ HELD_OUT_NAMES = {
     "TokenStore.set_tokens": "lmtui/features/mcp/login.py",
     "SessionStore.delete": "lmtui/store/session_logs.py",
     "check_shown": "lmtui/core/trust.py",
-    "LaneProcess.write": "lmtui/sandbox/instance_programs.py",
+    "ServedProgram.write": "lmtui/sandbox/instance_programs.py",
     "BlockSearch": "lmtui/tui/lines/document_view.py",
     "Approval.notes": "lmtui/tui/modals/approval.py",
     "SessionHub.as_seen_here": "lmtui/host/hub.py",

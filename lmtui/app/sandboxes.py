@@ -14,7 +14,7 @@ from lmtui.core.hosts import SHOWN_TOOLS
 from lmtui.core.permissions.rules import Effect, Rule, mask_expressions
 from lmtui.core.programs import GuardedLauncher, Interpreter
 from lmtui.core.workspace import CommandLimits
-from lmtui.sandbox.instance_programs import LaneInterpreter
+from lmtui.sandbox.instance_programs import SandboxInterpreter
 from lmtui.sandbox.project_tools import can_show
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -108,4 +108,4 @@ def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:
         return sandbox.launcher
 
     hosts = {"on": ("*",), "proxy": config.network_hosts}.get(config.network, ())
-    return LaneInterpreter(launcher, hosts)
+    return SandboxInterpreter(launcher, hosts)

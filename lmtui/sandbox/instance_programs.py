@@ -215,7 +215,7 @@ class SandboxBackground:
         return entry
 
 
-class LaneProcess:
+class ServedProgram:
     """One program in an instance that runs; implements `core.programs.Served`.
 
     `parts` end with it.  `missing` is what is said where the program could not be started.
@@ -317,7 +317,7 @@ class InstanceLauncher:
             client = await parts.enter_async_context(self._pool.serving_client(backend, kind, layout))
             place, fields = _words(backend, launch, can_write=can_write), self._fields(launch, is_isolated=backend.has_mounts)
             unseen = await asyncio.to_thread(_unseen, launch.arguments[0], self._workspace) if backend.is_isolated else ""
-            process = LaneProcess(place, client, fields, on_error, unseen)
+            process = ServedProgram(place, client, fields, on_error, unseen)
             process.parts = parts.pop_all()
         return process
 
@@ -421,7 +421,7 @@ class _Held:
         return sanitize(last_states(self.head + between + self.tail))
 
 
-class LaneInterpreter:
+class SandboxInterpreter:
     """Implements `core.interpreter.Interpreter`; `hosts` are patterns of hosts that the code may reach."""
 
     def __init__(self, launcher: Callable[[], Awaitable[GuardedLauncher | None]], hosts: tuple[str, ...] = ()) -> None:

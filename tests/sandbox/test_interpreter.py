@@ -10,7 +10,7 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import CodeResult, GuardedLauncher, Launch
 from lmtui.sandbox import instance_programs
-from lmtui.sandbox.instance_programs import LaneInterpreter
+from lmtui.sandbox.instance_programs import SandboxInterpreter
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 from tests.waiting import PATIENCE_S, until
 
@@ -19,7 +19,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()
 
 class Bench:
     def __init__(self, launcher: Callable[[], Awaitable[GuardedLauncher | None]]) -> None:
-        self.interpreter = LaneInterpreter(launcher)
+        self.interpreter = SandboxInterpreter(launcher)
         self.seen: list[str] = []
 
     async def run(self, code: str, timeout_s: float = 30) -> CodeResult:
