@@ -32,7 +32,6 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.models.tokens import TokenCounts
 from lmtui.sandbox import backend
 from lmtui.sandbox.bubblewrap import find_bubblewrap
 from lmtui.sandbox.guest.confinement import OLDEST_ABI, landlock_abi
@@ -194,9 +193,8 @@ def _one_copy_of_the_supervisor(monkeypatch: pytest.MonkeyPatch, tmp_path_factor
 
 @pytest.fixture(autouse=True)
 def _no_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An app counts tokens as where there is no tokenizer: each worker would keep 60 MB for it."""
-    if "lmtui.app.host" in sys.modules:
-        monkeypatch.setattr("lmtui.app.host.TokenCounts", lambda: TokenCounts(lambda: None))
+    """Tokens are counted as where there is no tokenizer: each worker would keep 60 MB for it."""
+    monkeypatch.setattr("lmtui.models.tokens.load_counter", lambda *_: None)
 
 
 @pytest.fixture(autouse=True)
