@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from lmtui.features.jobs.values import JobRecord, JobsRead
 from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile
 from lmtui.store.session_logs import is_in_use
+from lmtui.store.state_files import locked
 
 Change = Callable[[Sequence[JobRecord]], Iterable[JobRecord]]
 
@@ -28,22 +27,20 @@ class ServingLock:
 
     def __init__(self, workspace: Path) -> None:
         self._path = workspace_state_dir(workspace) / "scheduler.lock"
-        self._descriptor = -1
+        self._held = ExitStack()
         self.is_held = False
 
     def take(self) -> bool:
-        """Take the lock and tell whether it is held here now; where nothing can be written nobody else has it."""
+        """Take the lock and tell whether it is held here now."""
         if not self.is_held:
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except OSError:
-                descriptor = -1
-            if descriptor < 0 or _locked(descriptor, fcntl.LOCK_EX):
-                self._descriptor, self.is_held = descriptor, True
-            else:
-                os.close(descriptor)
-        return self.is_held
+                self._held.enter_context(locked(self._path, waits=False))
+            except BlockingIOError:
+                return False
+            except OSError:  # nothing can be written there, by anybody else either
+                pass
+            self.is_held = True
+        return True
 
     def is_taken(self) -> bool:
         """Tell whether somebody holds the lock."""
@@ -51,17 +48,8 @@ class ServingLock:
 
     def release(self) -> None:
         """Let go of the lock; idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor, self.is_held = -1, False
-
-
-def _locked(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        self._held.close()
+        self.is_held = False
 
 
 VERSION = 4  # an older lmtui wrote more into the last column; any text there is the sign of a run
@@ -79,8 +67,8 @@ _RECORD = TypeAdapter(JobRecord)
 
 
 def by_column(record: JobRecord) -> dict[str, Any]:
-    """Return a job's values, in the order of the table's columns."""
-    values = asdict(record)
+    """Return a job's values as JSON has them, in the order of the table's columns."""
+    values = _RECORD.dump_python(record, mode="json")
     values |= values["policy"] | values["history"]
     return {name: values[name] for name in NAMES}
 
@@ -88,11 +76,8 @@ def by_column(record: JobRecord) -> dict[str, Any]:
 def to_row(record: JobRecord) -> list[str]:
     """Return a job's columns, all of them text."""
     values = by_column(record)
-    for name in _TIMES:
-        values[name] = values[name].astimezone(UTC).isoformat() if values[name] is not None else ""
-    for name in _LISTS:
-        values[name] = json.dumps(values[name])
-    return [str(values[name]) for name in NAMES]
+    values |= {name: values[name] or "" for name in _TIMES} | {name: json.dumps(values[name]) for name in _LISTS}
+    return [str(value) for value in values.values()]
 
 
 def from_row(row: dict[str, str]) -> JobRecord:

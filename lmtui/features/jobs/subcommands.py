@@ -203,8 +203,4 @@ def _state(job: JobRecord) -> str:
 
 def _print_json(records: Sequence[JobRecord]) -> None:
     rows = [by_column(record) | {"state": record.state} for record in records]
-    print(json.dumps(rows, indent=2, ensure_ascii=False, default=_json_value))
-
-
-def _json_value(value: object) -> str:
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
+    print(json.dumps(rows, indent=2, ensure_ascii=False))
