@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class InboxFolder:
         add: Callable[[str, str], object],
         may_read: Callable[[], bool],
         on_problem: Callable[[str], object],
-        monotonic: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder = folder
         self._add = add
@@ -54,8 +55,8 @@ class InboxFolder:
         """Tell whether a file lies there that was not dealt with."""
         return bool(self._names()) and (self._may_read() or "untrusted" not in self._told)
 
-    def take(self) -> int:
-        """Make jobs of the files that are whole, in the order of their names; return how many.
+    def take(self) -> None:
+        """Make jobs of the files that are whole, in the order of their names.
 
         Raises:
             JobsError: a job could not be added; its file stays.
@@ -65,8 +66,9 @@ class InboxFolder:
         if names and not self._may_read():
             count = f"{len(names)} tasks wait" if len(names) > 1 else "1 task waits"
             self._tell("untrusted", f"{count} in .lmagent/inbox: this folder's inbox is not trusted (lmtui config trust)")
-            return 0
-        return sum(self._take(name) for name in names)
+            return
+        for name in names:
+            self._take(self._folder / name)
 
     def _names(self) -> list[str]:
         try:
@@ -82,20 +84,18 @@ class InboxFolder:
             del self._stuck[name]
         return name in self._stuck
 
-    def _take(self, name: str) -> bool:
-        path = self._folder / name
+    def _take(self, path: Path) -> None:
         try:
             signature, text = self._read(path)
         except FileNotFoundError:
-            return False
+            return
         except (OSError, ValueError) as error:
             self._fail(path, str(error) if isinstance(error, ValueError) else error.strerror or "it cannot be opened")
-            return False
-        if text is None:
-            return False
-        self._add(text, f"inbox {_as_text(name)} {hashlib.sha256(repr((signature, text)).encode()).hexdigest()[:16]}")
-        self._remove(path, signature)
-        return True
+            return
+        if text is not None:
+            digest = hashlib.sha256(repr((signature, text)).encode()).hexdigest()
+            self._add(text, f"inbox {_as_text(path.name)} {digest[:16]}")
+            self._remove(path, signature)
 
     def _remove(self, path: Path, signature: _Signature) -> None:
         """Let a file go whose job is in the table; where somebody has put another there, that one comes next."""

@@ -7,11 +7,14 @@ sessions that they have open.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import secrets
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol, TypeVar
+from datetime import UTC, datetime
+from typing import TypeVar
 
 from lmtui.core.errors import JobsError
 from lmtui.engine.file_changes import to_the_end
@@ -32,17 +35,21 @@ _BUSY_AGAIN_S = 2.0
 _ENTRY_NAPS_S = (0.01, 0.02, 0.0)  # whoever asks whether the workspace is served holds its lock for a moment
 
 
-class Clock(Protocol):
-    """Time, and waiting for it."""
+class Clock:
+    """The time, and waiting for it."""
 
     def wall(self) -> datetime:
         """Return the time in UTC."""
+        return datetime.now(UTC)
 
     def mono_s(self) -> float:
         """Return seconds on a clock that only goes forward."""
+        return time.monotonic()
 
     async def sleep(self, seconds: float, wake: asyncio.Event) -> None:
         """Wait so long, or until `wake` is set."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(wake.wait(), seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,6 @@ class SchedulerDeps:
     table: JobFile
     run: Run
     clock: Clock
-    new_claim: Callable[[], str]
     serves: Callable[[], bool] = lambda: True
     on_serving: Callable[[], Awaitable[None]] | None = None
     could_run: Callable[[JobRecord], bool] = lambda _: True
@@ -156,7 +162,7 @@ class Scheduler:
         """Claim what is due, and return what was changed; the table is read only where it may be another.  Blocks (disk)."""
         deps = self._deps
         if self._serves and deps.inbox is not None:
-            _ = deps.inbox.take()
+            deps.inbox.take()
         if not deps.table.exists():
             return ()
         version, mono_s = deps.table.version(), deps.clock.mono_s()
@@ -175,7 +181,7 @@ class Scheduler:
         found = {job.id: job for job in schedules.recovered(records, tuple(self._running), deps.could_run)}
         free, now = [found.get(job.id, job) for job in records], deps.clock.wall()
         most = MOST_AT_ONCE - len(self._running)
-        found |= {job.id: job for job in schedules.claim_due(free, now, deps.new_claim, self._may_take, most)}
+        found |= {job.id: job for job in schedules.claim_due(free, now, lambda: secrets.token_hex(8), self._may_take, most)}
         return [*found.values()]
 
     def _may_take(self, record: JobRecord) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,7 +21,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_runs import JobRuns, job_policy
 from lmtui.features.jobs.job_table import JobFile, ServingLock
-from lmtui.features.jobs.scheduler import MOST_INTERVAL_S, Scheduler, SchedulerDeps
+from lmtui.features.jobs.scheduler import MOST_INTERVAL_S, Clock, Scheduler, SchedulerDeps
 from lmtui.features.jobs.schedules import first_time, read_schedule
 from lmtui.features.jobs.values import (
     MAX_TEXT_CHARS,
@@ -187,24 +185,18 @@ class WorkspaceJobs(WorkspaceFeature):
             self._scheduler.wake()
 
     def _make_scheduler(self, interval_s: float) -> Scheduler:
-        clock, loop = SystemClock(), asyncio.get_running_loop()
-
-        def say(text: str) -> None:
-            self.on_problem(text)
-
+        loop, say = asyncio.get_running_loop(), self.on_problem
         inbox = InboxFolder(
             inbox_dir(self.host.workspace),
             self._add_from_inbox,
             lambda: self.host.config.inbox == "on",
             lambda text: loop.call_soon_threadsafe(say, text),
-            clock.mono_s,
         )
         return Scheduler(
             SchedulerDeps(
                 table=self._table,
                 run=self.runs.run,
-                clock=clock,
-                new_claim=lambda: secrets.token_hex(8),
+                clock=Clock(),
                 serves=self._serving.take,
                 on_serving=self._waits.recover,
                 could_run=self._could_run,
@@ -279,8 +271,7 @@ class SessionWaits:
         self._jobs = jobs
         self._open_waits = OpenWaits(workspace)
         self._waiting: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._order = asyncio.Lock()
+        self._last: asyncio.Task[None] | None = None
 
     def follow(self, session: EngineSession) -> None:
         """Watch a session of ours; one that waits already has its job, or gets it."""
@@ -304,8 +295,8 @@ class SessionWaits:
 
     async def settle(self) -> None:
         """Wait until all is written."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._last is not None and not self._last.done():
+            await asyncio.wait({self._last})
 
     def _take(self, session: EngineSession, envelope: Envelope) -> None:
         event = envelope.event
@@ -328,16 +319,15 @@ class SessionWaits:
         await self._jobs.change(end)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._in_order(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._last = asyncio.get_running_loop().create_task(self._in_order(self._last, work))
 
-    async def _in_order(self, work: Coroutine[None, None, None]) -> None:
-        async with self._order:
-            try:
-                await work
-            except JobsError as error:
-                self._jobs.on_problem(error.full_text())
+    async def _in_order(self, before: asyncio.Task[None] | None, work: Coroutine[None, None, None]) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        try:
+            await work
+        except JobsError as error:
+            self._jobs.on_problem(error.full_text())
 
 
 def wake_job(session_id: str, event: WaitSet, seq: int, running: JobRecord | None) -> JobRecord:
@@ -436,17 +426,3 @@ def _check_text(text: str) -> None:
     except UnicodeEncodeError as error:
         shown = text.encode("utf-8", "backslashreplace").decode()[:60]
         raise UsageError(f"{shown!r} is not text: character {error.start + 1} is half of one", "Write it in UTF-8.") from error
-
-
-class SystemClock:
-    """The clocks of this machine; implements `features.jobs.scheduler.Clock`."""
-
-    def wall(self) -> datetime:
-        return datetime.now(UTC)
-
-    def mono_s(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float, wake: asyncio.Event) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), seconds)

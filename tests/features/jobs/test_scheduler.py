@@ -12,14 +12,14 @@ import pytest
 
 from lmtui.core.errors import JobsError
 from lmtui.features.jobs.job_table import JobFile
-from lmtui.features.jobs.scheduler import Began, RunEnd, Scheduler, SchedulerDeps
+from lmtui.features.jobs.scheduler import Began, Clock, RunEnd, Scheduler, SchedulerDeps
 from lmtui.features.jobs.values import JobHistory, JobRecord
 from tests.waiting import PATIENCE_S, until
 
 START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 
 
-class FastClock:
+class FastClock(Clock):
     """Clocks on which sleeping costs no time, while no job is at work; `until_s` is when they stop."""
 
     def __init__(self) -> None:
@@ -67,7 +67,6 @@ class World:
     running: int = 0
     at_gates: int = 0
     most_running: int = 0
-    claims: count[int] = field(default_factory=count)
 
     def is_at_work(self) -> bool:
         return sum(each.get_name().startswith("job ") for each in asyncio.all_tasks()) > self.at_gates
@@ -78,7 +77,7 @@ class World:
     def deps(self) -> SchedulerDeps:
         self.clock.is_at_work = self.is_at_work
         return SchedulerDeps(
-            self.table, self.run, clock=self.clock, new_claim=lambda: f"claim {next(self.claims)}", serves=lambda: self.serves,
+            self.table, self.run, clock=self.clock, serves=lambda: self.serves,
             could_run=lambda job: self.serves or job.id in self.open_here, may_take=self.may_take,
             on_problem=self.told.append, interval_s=3600.0,
         )  # fmt: skip
