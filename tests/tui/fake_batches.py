@@ -14,28 +14,22 @@ STARTED_S = datetime(2026, 3, 14, 14, 1, 20, tzinfo=UTC).timestamp()
 ROWS = (
     BatchRow(
         "1",
-        "Add type hints to parser/lexer.py",
         "green",
+        "Add type hints to parser/lexer.py",
         ("parser/lexer.py",),
         14,
         6,
-        has_diff=True,
+        diff="x",
         decision="accepted",
         elapsed_s=48.0,
     ),
-    BatchRow("2", "Add type hints to parser/tokens.py", "green", ("parser/tokens.py",), 9, 3, has_diff=True, elapsed_s=31.0),
-    BatchRow(
-        "3", "Sort the imports of parser/tokens.py [red]\x1b[2J", "unverified", ("parser/tokens.py",), 2, 2, has_diff=True
-    ),
-    BatchRow(
-        "4", "Add type hints to parser/ast.py", "red", ("parser/ast.py",), 22, 7, has_diff=True, tries=2, error="2 tests fail"
-    ),
-    BatchRow("5", "Add type hints to parser/__init__.py", "unchanged", elapsed_s=4.0),
-    BatchRow("6", "Add type hints to parser/errors.py", since_s=STARTED_S),
-    BatchRow(
-        "7", "Add type hints to parser/grammar.py", "green", ("parser/grammar.py",), 31, 12, has_diff=True, elapsed_s=44.0
-    ),
-    BatchRow("8", "Add type hints to parser/visitor.py"),
+    BatchRow("2", "green", "Add type hints to parser/tokens.py", ("parser/tokens.py",), 9, 3, diff="x", elapsed_s=31.0),
+    BatchRow("3", "unverified", "Sort the imports of parser/tokens.py [red]\x1b[2J", ("parser/tokens.py",), 2, 2, diff="x"),
+    BatchRow("4", "red", "Add type hints to parser/ast.py", ("parser/ast.py",), 22, 7, diff="x", tries=2, error="2 tests fail"),
+    BatchRow("5", "unchanged", "Add type hints to parser/__init__.py", elapsed_s=4.0),
+    BatchRow("6", "", "Add type hints to parser/errors.py", since_s=STARTED_S),
+    BatchRow("7", "green", "Add type hints to parser/grammar.py", ("parser/grammar.py",), 31, 12, diff="x", elapsed_s=44.0),
+    BatchRow("8", "", "Add type hints to parser/visitor.py"),
 )
 PROGRESS = (
     "4 of 8 done · 1 failed · 1 unchanged · 1 running · 1 waiting · about 2 min left\n"

@@ -12,69 +12,34 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.batch.task_file import BatchTask, read_tasks
+from lmtui.features.batch.values import TaskResult
 from lmtui.paths import batches_dir
 from lmtui.store.session_logs import is_in_use
 
 TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
 _LOCK_S = 0.5
-_TEXTS = ("task", "diff", "session", "model", "error", "decision")
-_COUNTS = ("added", "removed", "tries", "tokens")
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """How a task ended.
-
-    `status` is `green` (its checks pass), `unverified` (done, without checks), `unchanged`, `red`, `failed` (the turn
-    ended with an error) or `unreachable` (no model server answered; it is retried).  `diff` is its patch, relative to the
-    batch folder, `decision` the user's: `accepted`, `partly accepted` or `rejected`.
-    """
-
-    id: str
-    status: str
-    task: str = ""
-    files: tuple[str, ...] = ()
-    added: int = 0
-    removed: int = 0
-    diff: str = ""
-    session: str = ""
-    model: str = ""
-    tries: int = 1
-    tokens: int = 0
-    elapsed_s: float = 0.0
-    checks: Mapping[str, str] = field(default_factory=dict)
-    error: str = ""
-    decision: str = ""
+_RESULT = TypeAdapter(TaskResult)
 
 
 def parse_result(line: bytes | str) -> TaskResult:
-    """Parse a line of JSON, with the texts sanitized for the terminal.
+    """Parse a line of JSON.
 
     Raises:
         ValueError: it is not a result.
     """
     try:
-        given: dict[str, Any] = json.loads(line)  # Any: JSON
-        values: dict[str, Any] = {name: sanitize_line(str(given.get(name, "")))[:1_000] for name in _TEXTS}
-        values |= {name: max(0, int(given.get(name, 0))) for name in _COUNTS}
-        result = TaskResult(
-            id=str(given["id"]),
-            status=str(given["status"]),
-            files=tuple(sanitize_line(str(each)) for each in given.get("files", ())),
-            elapsed_s=max(0.0, float(given.get("elapsed_s", 0.0))),
-            checks={sanitize_line(str(name)): sanitize_line(str(text)) for name, text in given.get("checks", {}).items()},
-            **values,
-        )
-    except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        result = _RESULT.validate_python(json.loads(line))
+    except RecursionError as error:
         raise ValueError("it is not a result") from error
     if result.status not in FINAL | {"unreachable"}:
         raise ValueError("it has an unknown status")

@@ -14,11 +14,11 @@ from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.features.attempt_values import Attempt
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import BatchFolder
 from lmtui.features.batch.cluster import Cluster
 from lmtui.features.batch.progress import BatchProgress
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import GOOD, BatchOptions
+from lmtui.features.batch.values import GOOD, BatchOptions, TaskResult
 from lmtui.features.service import FeatureHost
 
 _UNREACHABLE = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})

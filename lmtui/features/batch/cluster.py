@@ -30,7 +30,7 @@ from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.batch.batch_folder import TaskResult, parse_result
+from lmtui.features.batch.batch_folder import parse_result
 from lmtui.features.batch.cluster_worker import (
     MAX_PATCH_BYTES,
     WorkerAnswer,
@@ -39,7 +39,7 @@ from lmtui.features.batch.cluster_worker import (
     run_task,
 )
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import BatchOptions
+from lmtui.features.batch.values import BatchOptions, TaskResult
 from lmtui.paths import PROTECTED_NAMES, install_hint
 from lmtui.plain_files import NotPlain, is_executable, read_plain
 from lmtui.settings import Config

@@ -29,8 +29,9 @@ from pathlib import Path
 from lmtui import __version__
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
+from lmtui.features.batch.batch_folder import BatchFolder, find_batch
 from lmtui.features.batch.task_file import BatchTask
+from lmtui.features.batch.values import TaskResult
 from lmtui.paths import state_dir, without_keys, workspace_state_dir
 
 MAX_PATCH_BYTES = 64_000_000

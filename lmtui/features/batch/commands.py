@@ -31,7 +31,7 @@ async def show_batch(context: CommandContext, argument: str) -> Result:
 def row_text(row: BatchRow) -> str:
     """Return a task in one line."""
     parts = [row.status or "waiting", row.decision, f"also changed by {', '.join(row.overlaps)}" if row.overlaps else ""]
-    return sanitize_line(f"{row.id}  {row.title}  {' · '.join(filter(None, parts))}")
+    return sanitize_line(f"{row.id}  {row.task}  {' · '.join(filter(None, parts))}")
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -11,9 +11,9 @@ from typing import TextIO
 
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, pool_cells
-from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import FINAL, BatchFolder
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import DONE, counts_text
+from lmtui.features.batch.values import DONE, TaskResult, counts_text
 
 _WRITE_S, _LINE_S = 2.0, 10.0
 _SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "unreachable": "…"}

@@ -93,7 +93,7 @@ class BatchList(ListDialog[BatchRow, None]):
 
     def text(self, row: BatchRow) -> str:
         """Return its text and files, for the filter."""
-        return " ".join((row.id, row.title, *row.files))
+        return " ".join((row.id, row.task, *row.files))
 
     def line(self, row: BatchRow, width: int) -> Line:
         """Return a task in aligned columns."""
@@ -102,11 +102,11 @@ class BatchList(ListDialog[BatchRow, None]):
         if row.since_s:
             sign, style, state = "▸", "accent", f"running {time_text(self._now().timestamp() - row.since_s)}"
         room = max(10, width - 3 - 8 - 14 - 15)
-        lines = f"+{row.added} −{row.removed}" if row.has_diff else ""
+        lines = f"+{row.added} −{row.removed}" if row.diff else ""
         return (
             (f" {sign} ", style),
             (pad(fit(sanitize_line(row.id), 7), 8), "muted"),
-            (pad(fit(sanitize_line(row.title), room), room), ""),
+            (pad(fit(sanitize_line(row.task), room), room), ""),
             (pad(lines, 14), "muted"),
             (fit(state, 15), "warn" if state == "overlaps" else "muted"),
         )
@@ -125,18 +125,18 @@ class BatchList(ListDialog[BatchRow, None]):
         is_running = bool(self._state.progress)
         left = set() if is_running else {"batch.halt"}
         left |= {"batch.resume"} if is_running or all(each.status for each in self._state.rows) else set()
-        left |= set() if row.has_diff else {"batch.accept", "batch.reject"}
-        left |= set() if row.has_diff or row.session else {"picker.open"}
+        left |= set() if row.diff else {"batch.accept", "batch.reject"}
+        left |= set() if row.diff or row.session else {"picker.open"}
         left |= set() if mergeable(self._state.rows) else {"batch.accept_all"}
         return " · ".join(filter(None, parts)), self.verbs(*left)
 
     def act(self) -> None:
         """Review the changes of the selected task; of one without changes, read what was said."""
         row = self.current
-        if row is None or not (row.has_diff or row.session):
+        if row is None or not (row.diff or row.session):
             self.say("this task has no changes", "$warning")
             return
-        if not row.has_diff:
+        if not row.diff:
             _ = self.dismiss(None)
             self._open_session(row.session)
             return
@@ -156,7 +156,7 @@ class BatchList(ListDialog[BatchRow, None]):
     def action_batch_accept(self) -> None:
         """Accept all changes of the selected task; ask first if other tasks changed the same files."""
         row = self.current
-        if row is None or not row.has_diff:
+        if row is None or not row.diff:
             return
         if row.is_accepted:
             self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
@@ -210,7 +210,7 @@ class BatchList(ListDialog[BatchRow, None]):
     def action_batch_reject(self) -> None:
         """Reject the changes of the selected task."""
         row = self.current
-        if row is not None and row.has_diff:
+        if row is not None and row.diff:
             if row.is_accepted:
                 self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
                 return

@@ -10,7 +10,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,11 +20,11 @@ from lmtui.core.events import Level, Notice
 from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
+from lmtui.features.batch.batch_folder import BatchFolder, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchRunner
 from lmtui.features.batch.progress import ProgressReport
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
-from lmtui.features.batch.values import BatchOptions, BatchRow, BatchState, WorkspaceBatches, with_overlaps
+from lmtui.features.batch.values import BatchOptions, BatchRow, BatchState, TaskResult, WorkspaceBatches, with_overlaps
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
 from lmtui.paths import batches_dir
 
@@ -146,6 +146,9 @@ class BatchService(WorkspaceFeature):
             await self.halt(str(self._working[0]))
 
 
+_FIELDS = tuple(each.name for each in fields(TaskResult))
+
+
 class BatchReader:
     """Reads a batch repeatedly; caches what has not changed.  Blocks.
 
@@ -177,7 +180,8 @@ class BatchReader:
         for name, title in self._titles:
             row, result = self._rows.get(name), results.get(name)
             if row is None or result is not self._results.get(name):
-                row = _row(result or TaskResult(name, "", title))
+                same = {each: getattr(result, each) for each in _FIELDS} if result else {}
+                row = BatchRow(**{"id": name, "status": "", "task": title} | same)
             since_s = 0.0 if result is not None and result.status != "unreachable" else running.get(name, 0.0)
             rows.append(replace(row, since_s=since_s) if row.since_s != since_s else row)
         found = with_overlaps(rows)
@@ -253,11 +257,3 @@ def decide(folder: BatchFolder, task_id: str, decision: str) -> None:
     if result is None:
         raise UsageError(f"task {sanitize_line(task_id)} has not ended", "`lmtui batch status` shows the progress.")
     _ = folder.add(replace(result, decision=decision))
-
-
-_SAME = ("id", "status", "files", "added", "removed", "decision", "elapsed_s", "tries", "error", "session")
-
-
-def _row(result: TaskResult) -> BatchRow:
-    same = {name: getattr(result, name) for name in _SAME}
-    return BatchRow(title=result.task, has_diff=bool(result.diff), **same)

@@ -16,13 +16,13 @@ from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult, find_batch, new_folder
+from lmtui.features.batch.batch_folder import FINAL, BatchFolder, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, open_cluster, pack
 from lmtui.features.batch.progress import BatchProgress, ProgressReport, result_line
 from lmtui.features.batch.service import BatchReader, load_tasks, parse_options
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
-from lmtui.features.batch.values import DONE, BatchOptions, WorkspaceBatches, mergeable
+from lmtui.features.batch.values import DONE, BatchOptions, TaskResult, WorkspaceBatches, mergeable
 from lmtui.features.service import CommandCall, stopping
 from lmtui.paths import batches_dir
 
@@ -181,7 +181,7 @@ async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
     for name in ids:
         if name not in by_id:
             raise UsageError(f"no task {sanitize_line(name)}", "`lmtui batch status` lists the tasks.")
-        if not by_id[name].has_diff:
+        if not by_id[name].diff:
             raise UsageError(f"task {sanitize_line(name)} has no changes", "`lmtui batch status` lists the tasks.")
     rows = [by_id[name] for name in ids] or mergeable(state.rows)
     if not rows:
@@ -204,7 +204,7 @@ async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
                 print(json.dumps({"id": row.id, "applied": not problem, "error": problem}, ensure_ascii=False), flush=True)
             else:
                 print(
-                    f"{'✗' if problem else '✓'} {row.id:>5}  {sanitize_line(row.title)[:60]}  {sanitize_line(problem)}".rstrip()
+                    f"{'✗' if problem else '✓'} {row.id:>5}  {sanitize_line(row.task)[:60]}  {sanitize_line(problem)}".rstrip()
                 )
         undo = f"; to undo: `lmtui resume {session.id}`, then /undo" if failed < len(rows) else ""
         say(f"{len(rows) - failed} of {len(rows)} applied{undo}", file=sys.stderr)

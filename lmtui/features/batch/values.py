@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import AfterValidator, BeforeValidator
 
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
 
 NO_BATCH = (
@@ -32,33 +35,53 @@ class BatchOptions:
     total: SessionBudget = NO_BUDGET
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRow:
-    """A task of a batch: its status (empty until it ends) and the user's decision about its changes.
+_Line = Annotated[str, BeforeValidator(lambda value: sanitize_line(str(value)))]
+_Text = Annotated[_Line, AfterValidator(lambda text: text[:1_000])]
+_Count = Annotated[int, AfterValidator(lambda count: max(0, count))]
+_Seconds = Annotated[float, AfterValidator(lambda seconds: max(0.0, seconds))]
 
-    `session` is the id of its session; `overlaps` are the ids of other tasks (at most `MOST_OVERLAPS`) that changed the same
-    files and are not rejected.  `since_s` is when it started, in seconds since 1970; 0 if it is not running.
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """How a task ended; read from JSON, its texts are sanitized for the terminal.
+
+    `status` is `green` (its checks pass), `unverified` (done, without checks), `unchanged`, `red`, `failed` (the turn
+    ended with an error) or `unreachable` (no model server answered; it is retried).  `diff` is its patch, relative to the
+    batch folder, `decision` the user's: `accepted`, `partly accepted` or `rejected`.
     """
 
-    id: str
-    title: str
-    status: str = ""
-    files: tuple[str, ...] = ()
-    added: int = 0
-    removed: int = 0
-    has_diff: bool = False
-    decision: str = ""
+    id: Annotated[str, BeforeValidator(str)]
+    status: Annotated[str, BeforeValidator(str)]
+    task: _Text = ""
+    files: tuple[_Line, ...] = ()
+    added: _Count = 0
+    removed: _Count = 0
+    diff: _Text = ""
+    session: _Text = ""
+    model: _Text = ""
+    tries: _Count = 1
+    tokens: _Count = 0
+    elapsed_s: _Seconds = 0.0
+    checks: Mapping[_Line, _Line] = field(default_factory=dict)
+    error: _Text = ""
+    decision: _Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRow(TaskResult):
+    """A task of a batch: its result (the status is empty until it ends), and what other tasks and the clock say of it.
+
+    `overlaps` are the ids of other tasks (at most `MOST_OVERLAPS`) that changed the same files and are not rejected.
+    `since_s` is when it started, in seconds since 1970; 0 if it is not running.
+    """
+
     overlaps: tuple[str, ...] = ()
-    elapsed_s: float = 0.0
-    tries: int = 1
-    error: str = ""
-    session: str = ""
     since_s: float = 0.0
 
     @property
     def is_open(self) -> bool:
         """Tell whether it has changes that need a decision."""
-        return self.has_diff and not self.decision
+        return bool(self.diff) and not self.decision
 
     @property
     def is_accepted(self) -> bool:
@@ -102,7 +125,7 @@ def with_overlaps(rows: Sequence[BatchRow]) -> tuple[BatchRow, ...]:
     """Return the tasks with their overlaps."""
     by_file: dict[str, list[str]] = {}
     for row in rows:
-        for file in row.files if row.has_diff and row.decision != "rejected" else ():
+        for file in row.files if row.diff and row.decision != "rejected" else ():
             by_file.setdefault(file, []).append(row.id)
     return tuple(_with_overlaps(row, by_file) if row.files else row for row in rows)
 

@@ -20,11 +20,11 @@ from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
 from lmtui.core.offers import Offers
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch import batch_runner
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
+from lmtui.features.batch.batch_folder import BatchFolder, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchRunner
 from lmtui.features.batch.service import BatchService
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks
-from lmtui.features.batch.values import BatchOptions
+from lmtui.features.batch.values import BatchOptions, TaskResult
 from lmtui.paths import batches_dir
 from lmtui.sandbox.host_paths import make_for_owner
 from tests.sets import for_each

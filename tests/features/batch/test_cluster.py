@@ -18,11 +18,10 @@ import pytest
 
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.features.batch import cluster
-from lmtui.features.batch.batch_folder import TaskResult
 from lmtui.features.batch.cluster import Cluster, pack, validate_result
 from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, run_task
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import BatchOptions
+from lmtui.features.batch.values import BatchOptions, TaskResult
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.settings import Config

@@ -7,12 +7,12 @@ import pytest
 
 from lmtui.core.errors import UsageError
 from lmtui.core.servers import PoolRow
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, new_folder
+from lmtui.features.batch.batch_folder import BatchFolder, new_folder
 from lmtui.features.batch.progress import BatchProgress, ProgressReport
 from lmtui.features.batch.service import parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import MOST_OVERLAPS, BatchRow, mergeable, with_overlaps
+from lmtui.features.batch.values import MOST_OVERLAPS, BatchRow, TaskResult, mergeable, with_overlaps
 from tests.sets import for_each
 
 
@@ -28,12 +28,12 @@ def test_the_words_of_the_command_are_a_file_or_a_pattern_and_a_task(words: str,
 
 
 def test_overlaps_stay_few_and_green_tasks_are_merged_before_unverified_ones_and_never_together() -> None:
-    rows = with_overlaps([BatchRow(str(number), "", "green", ("a.py",), has_diff=True) for number in range(2_000)])
+    rows = with_overlaps([BatchRow(str(number), "green", "", ("a.py",), diff="x") for number in range(2_000)])
     assert ({len(row.overlaps) for row in rows}, mergeable(rows)) == ({MOST_OVERLAPS}, [])
-    one, two = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("green", "unverified"))
+    one, two = (BatchRow(name, name, "", (name,), diff="x") for name in ("green", "unverified"))
     assert (mergeable([one, two]), mergeable([two])) == ([one], [two])
-    kept = BatchRow("1", "", "green", ("a.py",), has_diff=True, decision="accepted")
-    red, unverified = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("red", "unverified"))
+    kept = BatchRow("1", "green", "", ("a.py",), diff="x", decision="accepted")
+    red, unverified = (BatchRow(name, name, "", (name,), diff="x") for name in ("red", "unverified"))
     assert mergeable([kept, unverified]) == mergeable([red, unverified]) == []
 
 
