@@ -11,8 +11,8 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from lmtui.core.verification import LATE, MOST_LINES, CheckOutcome, CheckRan, Gate, ProjectCheck, Rung, bounded
@@ -24,6 +24,19 @@ _TARGETS = ("check", "test")
 _TARGET = r"^{name}[ \t]*:(?!=)"
 _NO_TEST = "no test specified"
 _MOST_FILES = 30
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_JUSTFILES = ("justfile", "Justfile", ".justfile")
+_BUILDS = {
+    "go.mod": "go build ./... && go vet ./... && go test ./...",
+    "Cargo.toml": "cargo test --quiet",
+    "Package.swift": "swift build && swift test",
+}
+_RUFF = ("ruff.toml", ".ruff.toml")
+_VENV, _ESLINT_PROGRAM = ".venv/pyvenv.cfg", "node_modules/.bin/eslint"
+_FILES = (
+    "pyproject.toml", "package.json", "pytest.ini", "tox.ini", "setup.cfg", "conftest.py", _VENV, _ESLINT_PROGRAM,
+    *_BUILDS, *_MAKEFILES, *_JUSTFILES, *_RUFF,
+)  # fmt: skip
 _ESLINT = (
     "eslint.config.js", "eslint.config.mjs", "eslint.config.cjs", "eslint.config.ts", ".eslintrc.json", ".eslintrc.js",
     ".eslintrc.cjs", ".eslintrc.yml", ".eslintrc",
@@ -40,35 +53,36 @@ _CODE = (".py", ".go", ".rs", *_SCRIPT)
 class Project:
     """What the files at the top of a workspace say about its checks.
 
-    `python` is the interpreter; `tests` is the program of the Python tests (pytest or unittest), empty where there are none;
-    `script` is what the tests of JavaScript are run with.  `make` and `just` are targets that check.
+    `texts` are these files, as far as they are there.  `tests` is the program of the Python tests (pytest or unittest), empty
+    where there are none, and `source` the file that tells of it.  `npm_test` is the test script of `package.json`, `script`
+    what single tests of JavaScript are run with, `ruff` the file that sets ruff up.
     """
 
-    python: str = _PYTHON
-    tests: str = ""
-    script: str = ""
-    has_npm_test: bool = False
-    has_go: bool = False
-    has_cargo: bool = False
-    has_swift: bool = False
-    make: Sequence[str] = ()
-    just: Sequence[str] = ()
-    ruff: str = ""
-    eslint: str = ""
-    source: str = ""
+    texts: Mapping[str, str]
+    tests: str
+    source: str
+    npm_test: str
+    script: str
+    ruff: str
+
+    @property
+    def python(self) -> str:
+        """Return the interpreter."""
+        return ".venv/bin/python" if _VENV in self.texts else _PYTHON
 
     def suites(self) -> list[ProjectCheck]:
         """Return the commands that check everything, the first that can run decides."""
-        commands = (
-            *((True, f"make {target}", "Makefile") for target in self.make),
-            *((True, f"just {target}", "justfile") for target in self.just),
-            (self.tests, self.python_tests(), self.source),
-            (self.has_npm_test, "npm test --silent", "package.json"),
-            (self.has_go, "go build ./... && go vet ./... && go test ./...", "go.mod"),
-            (self.has_cargo, "cargo test --quiet", "Cargo.toml"),
-            (self.has_swift, "swift build && swift test", "Package.swift"),
-        )
-        return [ProjectCheck(Rung.SUITE, command, source) for has, command, source in commands if has]
+        commands = [(f"make {target}", "Makefile") for target in self._targets(_MAKEFILES)]
+        commands += [(f"just {target}", "justfile") for target in self._targets(_JUSTFILES)]
+        commands += [(self.python_tests(), self.source)] if self.tests else []
+        commands += [("npm test --silent", "package.json")] if self.npm_test and _NO_TEST not in self.npm_test else []
+        commands += [(command, name) for name, command in _BUILDS.items() if self.texts.get(name)]
+        return [ProjectCheck(Rung.SUITE, command, source) for command, source in commands]
+
+    def _targets(self, names: Sequence[str]) -> list[str]:
+        """Return the targets of a Makefile or a justfile that check."""
+        content = next((self.texts[name] for name in names if self.texts.get(name)), "")
+        return [target for target in _TARGETS if re.search(_TARGET.format(name=target), content, re.MULTILINE)]
 
     def python_tests(self, files: Sequence[str] = ()) -> str:
         """Return the command that runs Python tests: of some files, or all."""
@@ -85,8 +99,9 @@ class Project:
         if self.ruff and python:
             command = f"{self._tool('ruff')} check --no-cache --output-format=concise {_words(python)}"
             found.append(ProjectCheck(Rung.LINT, command, self.ruff))
-        if self.eslint and script:
-            found.append(ProjectCheck(Rung.LINT, f"node_modules/.bin/eslint --format=unix {_words(script)}", self.eslint))
+        eslint = next((name for name in _ESLINT if name in self.texts), "")
+        if eslint and script:
+            found.append(ProjectCheck(Rung.LINT, f"{_ESLINT_PROGRAM} --format=unix {_words(script)}", eslint))
         return found
 
     def tests_of(self, files: Sequence[str], changed: Sequence[str]) -> ProjectCheck | None:
@@ -98,7 +113,7 @@ class Project:
         if script and self.script:
             return ProjectCheck(Rung.TESTS, f"{self.script} {_words(script)}", "package.json")
         folders = sorted({posixpath.dirname(path) or "." for path in changed if path.endswith(".go")})
-        if self.has_go and folders:
+        if self.texts.get("go.mod") and folders:
             names = _words([f"./{folder}" if folder != "." else "." for folder in folders][:_MOST_FILES])
             return ProjectCheck(Rung.TESTS, f"go test {names}", "go.mod")
         return None
@@ -113,52 +128,39 @@ def _words(paths: Sequence[str]) -> str:
 
 async def read_project(runner: CheckRunner) -> Project:
     """Read what says how a workspace is checked."""
-
-    async def text(path: str) -> str:
-        data = await runner.read(path)
-        return data.decode("utf-8", "replace") if data is not None else ""
-
-    pyproject, package = await asyncio.to_thread(read_toml, await text("pyproject.toml")), _json(await text("package.json"))
-    scripts = package.get("scripts") if isinstance(package.get("scripts"), dict) else {}
-    npm_test = str((scripts or {}).get("test", ""))
-    tests, source = await _python_tests(runner, text, pyproject)
-    return Project(
-        python=".venv/bin/python" if await runner.read(".venv/pyvenv.cfg") is not None else _PYTHON,
-        tests=tests,
-        script=_script_runner(npm_test, package),
-        has_npm_test=bool(npm_test) and _NO_TEST not in npm_test,
-        has_go=bool(await text("go.mod")),
-        has_cargo=bool(await text("Cargo.toml")),
-        has_swift=bool(await text("Package.swift")),
-        make=await _targets(text, ("GNUmakefile", "makefile", "Makefile")),
-        just=await _targets(text, ("justfile", "Justfile", ".justfile")),
-        ruff=await _ruff(runner, pyproject),
-        eslint=await _first(runner, _ESLINT) if await runner.read("node_modules/.bin/eslint") is not None else "",
-        source=source,
-    )
+    texts = await _read(runner, _FILES)
+    if _ESLINT_PROGRAM in texts:
+        texts |= await _read(runner, _ESLINT)
+    pyproject = await asyncio.to_thread(read_toml, texts.get("pyproject.toml", ""))
+    package = _json(texts.get("package.json", ""))
+    npm_test = str(_table(package, "scripts").get("test", ""))
+    tests, source = await _python_tests(runner, texts, pyproject)
+    has_ruff = "ruff" in _table(pyproject, "tool")
+    ruff = "pyproject.toml" if has_ruff else next((name for name in _RUFF if name in texts), "")
+    return Project(texts, tests, source, npm_test, _script_runner(npm_test, package), ruff)
 
 
-async def _python_tests(
-    runner: CheckRunner, text: Callable[[str], Awaitable[str]], pyproject: dict[str, Any]
-) -> tuple[str, str]:
+async def _read(runner: CheckRunner, names: Sequence[str]) -> dict[str, str]:
+    found = {name: await runner.read(name) for name in names}
+    return {name: data.decode("utf-8", "replace") for name, data in found.items() if data is not None}
+
+
+async def _python_tests(runner: CheckRunner, texts: Mapping[str, str], pyproject: dict[str, Any]) -> tuple[str, str]:
     """Return the program of the Python tests, and the file that tells of it."""
-    tool = pyproject.get("tool") if isinstance(pyproject.get("tool"), dict) else {}
-    if "pytest" in (tool or {}):
+    if "pytest" in _table(pyproject, "tool"):
         return "pytest", "pyproject.toml"
-    if await runner.read("pytest.ini") is not None:
-        return "pytest", "pytest.ini"
-    for name, section in (("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]")):
-        if section in await text(name):
+    for name, section in (("pytest.ini", ""), ("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]")):
+        if name in texts and section in texts[name]:
             return "pytest", name
     files = [path for pattern in _TESTS_OF[".py"] for path in await runner.glob(pattern)]
     if not files:
         return "", ""
-    named = pyproject.get("project") if isinstance(pyproject.get("project"), dict) else {}
-    if "pytest" in json.dumps(named or {}, default=str) or await runner.read("conftest.py") is not None:
+    named = _table(pyproject, "project")
+    if "pytest" in json.dumps(named, default=str) or "conftest.py" in texts:
         return "pytest", "pyproject.toml" if named else "conftest.py"
     first = min(files)
-    is_unittest = "import unittest" in await text(first) or "from unittest" in await text(first)
-    return ("unittest" if is_unittest else "pytest"), first
+    text = (await _read(runner, [first])).get(first, "")
+    return ("unittest" if "import unittest" in text or "from unittest" in text else "pytest"), first
 
 
 def _script_runner(npm_test: str, package: dict[str, Any]) -> str:
@@ -170,27 +172,9 @@ def _script_runner(npm_test: str, package: dict[str, Any]) -> str:
     return ""
 
 
-async def _targets(text: Callable[[str], Awaitable[str]], names: Sequence[str]) -> Sequence[str]:
-    """Return the targets of a Makefile or a justfile that check."""
-    for name in names:
-        content = await text(name)
-        if content:
-            return [target for target in _TARGETS if re.search(_TARGET.format(name=target), content, re.MULTILINE)]
-    return ()
-
-
-async def _ruff(runner: CheckRunner, pyproject: dict[str, Any]) -> str:
-    tool = pyproject.get("tool")
-    if isinstance(tool, dict) and "ruff" in tool:
-        return "pyproject.toml"
-    return await _first(runner, ("ruff.toml", ".ruff.toml"))
-
-
-async def _first(runner: CheckRunner, names: Sequence[str]) -> str:
-    for name in names:
-        if await runner.read(name) is not None:
-            return name
-    return ""
+def _table(parent: dict[str, Any], key: str) -> dict[str, Any]:
+    found = parent.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def _json(text: str) -> dict[str, Any]:
@@ -302,12 +286,12 @@ class Ladder:
         if suite is None:
             return None
         if suite.command in passed:
-            runner.tell(_check_of(suite, CommandEnded(), CheckOutcome.PASSED, decides=True))
+            runner.tell(_check_of(suite, CommandEnded(), CheckOutcome.PASSED, "", decides=True))
             return suite
         if self.seconds.get(suite.command, 0) > self.limit_s:
             text = f"it takes longer than {self.limit_s} s; only the tests that name the changed files were run"
             earlier = CommandEnded(_TIMED_OUT_EXIT, elapsed_s=self.limit_s, is_timed_out=True)
-            runner.tell(replace(_check_of(suite, earlier, CheckOutcome.NOT_RUN), text=text))
+            runner.tell(_check_of(suite, earlier, CheckOutcome.NOT_RUN, text))
             related = project.tests_of(await related_tests(runner, changed), changed)
             suite = related or suite
             if related is None or related.command in passed:
@@ -335,15 +319,13 @@ class Ladder:
             ended = CommandEnded(why_not="it writes files, and nobody set it as a goal")
         check = ProjectCheck(Rung.GOAL, goal, "goal")
         outcome, text = _outcome(ended, self.limit_s)
-        if outcome is CheckOutcome.NOT_RUN:
-            return replace(_check_of(check, ended, outcome), text=text)
-        return _check_of(check, ended, CheckOutcome.PASSED if ended.exit_code == 0 else CheckOutcome.FAILED, decides=True)
+        return _check_of(check, ended, outcome, text, decides=outcome is not CheckOutcome.NOT_RUN)
 
     async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
         """Run a command in a copy of the workspace in which some files are others."""
         ended = await runner.run(trial_command(command, files), limit_s=self.limit_s, may_write=False)
         outcome, text = _outcome(ended, self.limit_s)
-        return replace(_check_of(ProjectCheck(Rung.GOAL, command), ended, outcome, decides=True), text=text)
+        return _check_of(ProjectCheck(Rung.GOAL, command), ended, outcome, text, decides=True)
 
     def suite(self, project: Project) -> ProjectCheck | None:
         """Return the command that decides: the first that did not turn out to lack its program or target."""
@@ -385,7 +367,7 @@ class Ladder:
             text = first_failure(ended.output, new or ())
         if ended.note:
             text = "\n".join([*text.splitlines()[: MOST_LINES - 1], ended.note])
-        runner.tell(replace(_check_of(check, ended, outcome, decides=decides), text=text))
+        runner.tell(_check_of(check, ended, outcome, text, decides=decides))
         return outcome
 
     async def _new_failures(
@@ -423,6 +405,7 @@ def trial_command(command: str, files: Mapping[str, bytes | None]) -> str:
 
 
 def _outcome(ended: CommandEnded, limit_s: int) -> tuple[CheckOutcome, str]:
+    """Return what came of a command, and why it says nothing or the first failure."""
     if ended.why_not:
         return CheckOutcome.NOT_RUN, bounded([ended.why_not])
     if ended.is_timed_out:
@@ -435,25 +418,17 @@ def _outcome(ended: CommandEnded, limit_s: int) -> tuple[CheckOutcome, str]:
     is_not_started = ended.exit_code in (126, 127) and _NOT_STARTED.search(last)
     if is_not_started or _NO_PROGRAM.search(ended.output[-2000:]):
         return CheckOutcome.NOT_RUN, bounded([last])
-    return CheckOutcome.FAILED, _failure(ended)
+    return CheckOutcome.FAILED, first_failure(ended.output) or f"exit code {ended.exit_code}"
 
 
-def _failure(ended: CommandEnded) -> str:
-    """Return the first failure, or the exit code of a command that says nothing."""
-    return first_failure(ended.output) or f"exit code {ended.exit_code}"
-
-
-def _check_of(check: ProjectCheck, ended: CommandEnded, outcome: CheckOutcome, *, decides: bool = False) -> CheckRan:
-    text = ended.why_not if outcome is CheckOutcome.NOT_RUN else ""
-    if outcome is CheckOutcome.FAILED:
-        text = _failure(ended)
+def _check_of(check: ProjectCheck, ended: CommandEnded, outcome: CheckOutcome, text: str, *, decides: bool = False) -> CheckRan:
     return CheckRan(
         rung=check.rung,
         outcome=outcome,
         command=check.command,
         source=check.source,
         exit_code=-1 if outcome is CheckOutcome.NOT_RUN and not ended.is_timed_out else ended.exit_code,
-        text=bounded([text]) if outcome is CheckOutcome.NOT_RUN else text,
+        text=text,
         elapsed_s=round(ended.elapsed_s, 2),
         decides=decides,
     )
