@@ -23,7 +23,7 @@ from lmtui.features.batch import batch_runner
 from lmtui.features.batch.batch_folder import BatchFolder, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchRunner
 from lmtui.features.batch.service import BatchService
-from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks
+from lmtui.features.batch.task_file import MOST_TASKS, BatchTask, decoded, read_tasks
 from lmtui.features.batch.values import BatchOptions, TaskResult
 from lmtui.paths import batches_dir
 from lmtui.sandbox.host_paths import make_for_owner
@@ -246,11 +246,12 @@ def test_any_text_is_read_and_every_line_is_a_task_or_a_problem(lines: list[str]
     )
 
 
-def test_a_file_that_is_no_text_or_too_large_is_refused_and_ten_thousand_tasks_are_the_most() -> None:
-    for data, words in (
-        (b"\xff\xfe\x00", "x is not UTF-8 text"), (b"a\0b", "x is not a text file"),
-        (b"a" * (MOST_BYTES + 1), "x is larger than 64 MiB"),
-    ):  # fmt: skip
+def test_a_file_that_is_no_text_or_too_large_is_refused_and_ten_thousand_tasks_are_the_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lmtui.features.batch.task_file.MOST_BYTES", 1_048_576)
+    large = b"a" * 1_048_577, "x is larger than 1 MiB"
+    for data, words in ((b"\xff\xfe\x00", "x is not UTF-8 text"), (b"a\0b", "x is not a text file"), large):
         with pytest.raises(UsageError, match=words):
             decoded(data, "x")
     lines = "\n".join(f"do {number}" for number in range(MOST_TASKS))
