@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from lmtui.core.errors import Fault, LmtuiError, ProviderError
-from lmtui.core.events import ROOT, Envelope, MessageAdded, ModeChanged, TurnEnded, TurnReason
+from lmtui.core.events import ROOT, MessageAdded, ModeChanged, TurnEnded, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Policy
@@ -74,7 +75,7 @@ class JobRuns:
             await began(session.id, seq)
             if mode:
                 session.set_mode(Mode(mode))
-            return await self._work(session, record)
+            return await self._work(session, record, seq)
         finally:
             if mode and session.mode is Mode(mode) and not session.is_closed:
                 session.set_mode(earlier)
@@ -107,29 +108,19 @@ class JobRuns:
             session.rename(record.title)
         return session
 
-    async def _work(self, session: EngineSession, record: JobRecord) -> RunEnd:
+    async def _work(self, session: EngineSession, record: JobRecord, seq: int) -> RunEnd:
         if (end := _end_of(session, record)) is not None:
             return _run_end(end)  # it was at its end, and only the table did not say so
-        ends: list[TurnEnded] = []
-
-        def take(envelope: Envelope) -> None:
-            if isinstance(envelope.event, TurnEnded) and envelope.event.agent == ROOT:
-                ends.append(envelope.event)
-
-        unsubscribe = session.subscribe(take)
+        if not _start(session, record):
+            return RunEnd("over: the session went on before")
         try:
-            if not _start(session, record):
-                return RunEnd("over: the session went on before")
             await session.wait_idle()
         except asyncio.CancelledError:
             session.interrupt()
             await session.wait_idle()
             raise
-        finally:
-            unsubscribe()
-        if not ends:
-            return RunEnd("error: the session ended before its turn")
-        return _run_end(ends[-1])
+        ends = [event for event in _root_events(session, seq) if isinstance(event, TurnEnded)]
+        return _run_end(ends[-1]) if ends else RunEnd("error: the session ended before its turn")
 
 
 def _run_end(end: TurnEnded) -> RunEnd:
@@ -164,17 +155,22 @@ def _end_of(session: EngineSession, record: JobRecord) -> TurnEnded | None:
     if not record.history.begun_session:
         return None
     is_its_turn = record.kind is JobKind.WAKE
+    for event in _root_events(session, record.history.begun_seq):
+        if isinstance(event, MessageAdded):
+            is_its_turn = is_its_turn or event.text == record.text
+        elif is_its_turn and not _is_cut(event):
+            return event
+    return None
+
+
+def _root_events(session: EngineSession, after: int) -> Iterator[MessageAdded | TurnEnded]:
+    """Yield what the user said and how the turns on it ended, behind an event of a session."""
     for envelope in session.history():
         match envelope.event:
-            case _ if envelope.seq <= record.history.begun_seq:
-                pass
-            case MessageAdded(agent=agent, role=Role.USER, text=text) if agent == ROOT:
-                is_its_turn = is_its_turn or text == record.text
-            case TurnEnded(agent=agent) as end if agent == ROOT and is_its_turn and not _is_cut(end):
-                return end
+            case (TurnEnded() | MessageAdded(role=Role.USER)) as event if event.agent == ROOT and envelope.seq > after:
+                yield event
             case _:
                 pass
-    return None
 
 
 def _start(session: EngineSession, record: JobRecord) -> bool:
@@ -193,18 +189,11 @@ def _cut_off(session: EngineSession, record: JobRecord) -> TurnEnded | None:
     """Return the end of a session's last turn where that was for a job and did not come to its own end."""
     if session.is_running:
         return None
-    last_end: TurnEnded | None = None
-    last_words = ""
-    for envelope in session.history():
-        match envelope.event:
-            case TurnEnded(agent=agent) as event if agent == ROOT:
-                last_end = event
-            case MessageAdded(agent=agent, role=Role.USER, text=text) if agent == ROOT:
-                last_words, last_end = text, None
-            case _:
-                pass
-    is_for_it = record.kind is JobKind.WAKE or last_words == record.text
-    return last_end if is_for_it and last_end is not None and _is_cut(last_end) else None
+    events = [*_root_events(session, 0)]
+    said = next((event.text for event in reversed(events) if isinstance(event, MessageAdded)), "")
+    is_for_it = record.kind is JobKind.WAKE or said == record.text
+    last = events[-1] if is_for_it and events else None
+    return last if isinstance(last, TurnEnded) and _is_cut(last) else None
 
 
 def job_policy(record: JobRecord) -> Policy:

@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -73,9 +73,9 @@ Run = Callable[[JobRecord, Began], Coroutine[None, None, RunEnd]]
 """Runs a job to its end; tells where before anything is done there.  Cancelled, it saves what it did and passes it on."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerDeps:
-    """What a scheduler works with.
+@dataclass(eq=False, slots=True)
+class Scheduler:
+    """Runs jobs until it is cancelled.
 
     `serves` tells whether this process serves the workspace, and takes that over where nobody does; `on_serving` is awaited
     then.  `could_run` tells whether the session that a job needs is free for this process, `may_take` whether it can be had
@@ -85,7 +85,7 @@ class SchedulerDeps:
 
     table: JobFile
     run: Run
-    clock: Clock
+    clock: Clock = field(default_factory=Clock)
     serves: Callable[[], bool] = lambda: True
     on_serving: Callable[[], Awaitable[None]] | None = None
     could_run: Callable[[JobRecord], bool] = lambda _: True
@@ -94,20 +94,14 @@ class SchedulerDeps:
     on_change: Callable[[JobsRead], None] = lambda _: None
     on_problem: Callable[[str], None] = lambda _: None
     interval_s: float = MOST_INTERVAL_S
-
-
-class Scheduler:
-    """Runs jobs until it is cancelled; see `SchedulerDeps`."""
-
-    def __init__(self, deps: SchedulerDeps) -> None:
-        self._deps = deps
-        self._read = JobsRead()
-        self._version, self._read_s = -1, 0.0
-        self._serves = False
-        self._told: set[str] = set()
-        self._running: dict[str, asyncio.Task[None]] = {}  # by claim
-        self._busy_until: dict[str, float] = {}
-        self._wake = asyncio.Event()
+    _read: JobsRead = field(init=False, default=JobsRead())
+    _version: int = field(init=False, default=-1)
+    _read_s: float = field(init=False, default=0.0)
+    _is_serving: bool = field(init=False, default=False)
+    _told: set[str] = field(init=False, default_factory=set)
+    _running: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)  # by claim
+    _busy_until: dict[str, float] = field(init=False, default_factory=dict)
+    _wake: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     def wake(self) -> None:
         """Look at the table now: this process changed it."""
@@ -122,7 +116,7 @@ class Scheduler:
         try:
             for nap_s in _ENTRY_NAPS_S:
                 if await self._take_over():
-                    await self._change(lambda records: [*schedules.started_up(records, self._deps.clock.wall())])
+                    await self._change(lambda records: [*schedules.started_up(records, self.clock.wall())])
                     break
                 await asyncio.sleep(nap_s)
             while True:
@@ -130,18 +124,18 @@ class Scheduler:
                 await self._look()
                 if until_empty and not self._running and await self._try(self._is_empty) is not False:
                     return
-                await self._deps.clock.sleep(self._nap_s(), self._wake)
+                await self.clock.sleep(self._nap_s(), self._wake)
                 await self._take_over()
         finally:
             await self._end()
 
     async def _take_over(self) -> bool:
         """Serve the workspace where nobody does, and tell whether that begins now."""
-        if self._serves or not self._deps.serves():
+        if self._is_serving or not self.serves():
             return False
-        self._serves = True
-        if self._deps.on_serving is not None:
-            await self._deps.on_serving()
+        self._is_serving = True
+        if self.on_serving is not None:
+            await self.on_serving()
         return True
 
     async def _look(self) -> None:
@@ -154,38 +148,36 @@ class Scheduler:
                 self._running[record.claim] = task
             elif not record.is_enabled:
                 why = record.history.last_outcome
-                self._deps.on_problem(f"job {record.id} ({record.title}) was {why}; `lmtui jobs resume {record.id}`")
+                self.on_problem(f"job {record.id} ({record.title}) was {why}; `lmtui jobs resume {record.id}`")
         if self._read != before:
-            self._deps.on_change(self._read)
+            self.on_change(self._read)
 
     def _claim(self) -> Sequence[JobRecord]:
         """Claim what is due, and return what was changed; the table is read only where it may be another.  Blocks (disk)."""
-        deps = self._deps
-        if self._serves and deps.inbox is not None:
-            deps.inbox.take()
-        if not deps.table.exists():
+        if self._is_serving and self.inbox is not None:
+            self.inbox.take()
+        if not self.table.exists():
             return ()
-        version, mono_s = deps.table.version(), deps.clock.mono_s()
-        is_same = version == self._version and mono_s - self._read_s < deps.interval_s
+        version, mono_s = self.table.version(), self.clock.mono_s()
+        is_same = version == self._version and mono_s - self._read_s < self.interval_s
         if is_same and not self._changes(self._read.records):
             return ()
         self._version, self._read_s = version, mono_s  # before it is read: who changes it meanwhile says so after this
-        self._read = deps.table.read()
-        changed = deps.table.change(self._changes) if self._changes(self._read.records) else ()
-        self._read = deps.table.read() if changed else self._read
+        self._read = self.table.read()
+        changed = self.table.change(self._changes) if self._changes(self._read.records) else ()
+        self._read = self.table.read() if changed else self._read
         return changed
 
     def _changes(self, records: Sequence[JobRecord]) -> Sequence[JobRecord]:
         """Return the jobs that are claimed, and those whose run died."""
-        deps = self._deps
-        found = {job.id: job for job in schedules.recovered(records, tuple(self._running), deps.could_run)}
-        free, now = [found.get(job.id, job) for job in records], deps.clock.wall()
+        found = {job.id: job for job in schedules.recovered(records, tuple(self._running), self.could_run)}
+        free, now = [found.get(job.id, job) for job in records], self.clock.wall()
         most = MOST_AT_ONCE - len(self._running)
         found |= {job.id: job for job in schedules.claim_due(free, now, lambda: secrets.token_hex(8), self._may_take, most)}
         return [*found.values()]
 
     def _may_take(self, record: JobRecord) -> bool:
-        return self._busy_until.get(record.id, 0.0) <= self._deps.clock.mono_s() and self._deps.may_take(record)
+        return self._busy_until.get(record.id, 0.0) <= self.clock.mono_s() and self.may_take(record)
 
     async def _run_one(self, record: JobRecord) -> None:
         """Run a claimed job and write down how it ended; stopped, its claim is given back."""
@@ -196,9 +188,9 @@ class Scheduler:
 
         end = RunEnd("failed inside lmtui; lmtui.log, in the state folder that `lmtui doctor` names, says where")
         try:
-            end = await self._deps.run(record, began)
+            end = await self.run(record, began)
             if end.is_busy:
-                self._busy_until[record.id] = self._deps.clock.mono_s() + _BUSY_AGAIN_S
+                self._busy_until[record.id] = self.clock.mono_s() + _BUSY_AGAIN_S
         except JobsError as error:
             end = _GIVEN_BACK
             self._tell(error.full_text())
@@ -211,7 +203,7 @@ class Scheduler:
             self.wake()
 
     async def _finish(self, record: JobRecord, end: RunEnd) -> None:
-        now = self._deps.clock.wall()
+        now = self.clock.wall()
         if end.is_busy:
             await self._update(record, schedules.given_back)
         elif end.is_away:
@@ -226,13 +218,13 @@ class Scheduler:
         if not self._read.records:
             return EMPTY_NAP_S
         due = schedules.next_due(self._read.records)
-        left_s = (due - self._deps.clock.wall()).total_seconds() if due is not None else NAP_S
+        left_s = (due - self.clock.wall()).total_seconds() if due is not None else NAP_S
         return min(NAP_S, max(left_s, 0.05)) if left_s > 0 else NAP_S
 
     def _is_empty(self) -> bool:
         """Tell whether nothing is due that could be taken here.  Blocks (disk)."""
-        inbox, now = self._deps.inbox, self._deps.clock.wall()
-        if self._serves and inbox is not None and inbox.has_news():
+        now = self.clock.wall()
+        if self._is_serving and self.inbox is not None and self.inbox.has_news():
             return False
         return not any(schedules.is_due(job, now) and self._may_take(job) for job in self._read.records)
 
@@ -248,7 +240,7 @@ class Scheduler:
         return await self._change(lambda records: [change(job) for job in records if job.claim == record.claim])
 
     async def _change(self, change: Callable[[Sequence[JobRecord]], Sequence[JobRecord]]) -> Sequence[JobRecord]:
-        changed = await self._try(lambda: self._deps.table.change(change)) or ()
+        changed = await self._try(lambda: self.table.change(change)) or ()
         self._version = -1
         return changed
 
@@ -264,7 +256,7 @@ class Scheduler:
     def _tell(self, problem: str) -> None:
         if problem not in self._told:
             self._told.add(problem)
-            self._deps.on_problem(problem)
+            self.on_problem(problem)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

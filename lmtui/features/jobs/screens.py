@@ -13,7 +13,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.features.jobs.commands import SCOPE
-from lmtui.features.jobs.values import JobRecord, Jobs
+from lmtui.features.jobs.values import JobRecord, Jobs, by_time
 from lmtui.tui.commands import Command, Scope, bindings, command
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -66,7 +66,7 @@ class JobList(ListDialog[JobRecord, str | None]):
             self.say(said, "$warning")
 
     def _show(self, records: Sequence[JobRecord]) -> None:
-        self.show(sorted(records, key=lambda job: (job.state == "done", job.due is None, job.due or job.created)))
+        self.show(by_time(records))
 
     def key(self, row: JobRecord) -> str:
         """Return the job's id."""

@@ -21,7 +21,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_runs import JobRuns, job_policy
 from lmtui.features.jobs.job_table import JobFile, ServingLock
-from lmtui.features.jobs.scheduler import MOST_INTERVAL_S, Clock, Scheduler, SchedulerDeps
+from lmtui.features.jobs.scheduler import MOST_INTERVAL_S, Scheduler
 from lmtui.features.jobs.schedules import first_time, read_schedule
 from lmtui.features.jobs.values import (
     MAX_TEXT_CHARS,
@@ -193,19 +193,16 @@ class WorkspaceJobs(WorkspaceFeature):
             lambda text: loop.call_soon_threadsafe(say, text),
         )
         return Scheduler(
-            SchedulerDeps(
-                table=self._table,
-                run=self.runs.run,
-                clock=Clock(),
-                serves=self._serving.take,
-                on_serving=self._waits.recover,
-                could_run=self._could_run,
-                may_take=lambda job: self._could_run(job) and not self.runs.is_taken(job),
-                inbox=inbox,
-                on_change=self._changed,
-                on_problem=say,
-                interval_s=interval_s,
-            )
+            self._table,
+            self.runs.run,
+            serves=self._serving.take,
+            on_serving=self._waits.recover,
+            could_run=self._could_run,
+            may_take=lambda job: self._could_run(job) and not self.runs.is_taken(job),
+            inbox=inbox,
+            on_change=self._changed,
+            on_problem=say,
+            interval_s=interval_s,
         )
 
     def _could_run(self, job: JobRecord) -> bool:

@@ -19,6 +19,7 @@ from lmtui.features.service import CommandCall, stopping
 from lmtui.settings import MODES
 
 EXIT_INTERRUPTED = 130
+_DONE = {"run": "due now", "pause": "paused", "resume": "resumed", "remove": "removed"}
 _SCHEDULES = ("at", "every", "daily", "hourly", "cron")
 
 
@@ -88,7 +89,7 @@ def schedule_of(arguments: argparse.Namespace) -> str:
 def jobs_parser() -> Parser:
     """Return the parser of `lmtui jobs`."""
     parser = make_parser("jobs", "List the jobs of a workspace, or change one.", "lmtui jobs pause 3fa2b1c0")
-    parser.add_argument("action", nargs="?", choices=("list", "run", "pause", "resume", "remove"), default="list")
+    parser.add_argument("action", nargs="?", choices=("list", *_DONE), default="list")
     parser.add_argument("id", nargs="?", metavar="ID", help="a job's id, a unique end of it, or its title")
     return with_report(parser)
 
@@ -100,13 +101,9 @@ async def jobs(call: CommandCall) -> int:
         if arguments.action != "list":
             if not arguments.id:
                 raise UsageError(f"which job shall be {_DONE[arguments.action]}?", "`lmtui jobs` lists them with their ids.")
-            change = {
-                "run": host.extensions[Jobs].run_now,
-                "pause": host.extensions[Jobs].pause,
-                "resume": host.extensions[Jobs].resume,
-                "remove": host.extensions[Jobs].remove,
-            }[arguments.action]
-            record = await change(arguments.id)
+            jobs = host.extensions[Jobs]
+            changes = {"run": jobs.run_now, "pause": jobs.pause, "resume": jobs.resume, "remove": jobs.remove}
+            record = await changes[arguments.action](arguments.id)
             say(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
             return 0
         read = await host.extensions[Jobs].read()
@@ -118,9 +115,6 @@ async def jobs(call: CommandCall) -> int:
     for line in job_lines(read.records, datetime.now(UTC)):
         say(line)
     return 0
-
-
-_DONE = {"run": "due now", "pause": "paused", "resume": "resumed", "remove": "removed"}
 
 
 def scheduler_parser() -> Parser:

@@ -183,11 +183,16 @@ def shown_schedule(job: JobRecord) -> str:
     return job.schedule + (f" {job.zone}" if job.zone else "")
 
 
+def by_time(records: Sequence[JobRecord]) -> list[JobRecord]:
+    """Return jobs in the order in which they come next, then those that are done."""
+    return sorted(records, key=lambda job: (job.state == "done", job.due is None, job.due or job.created))
+
+
 def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
-    """Yield the jobs as a person reads them, those that come next first, then those that are done."""
+    """Yield the jobs as a person reads them, `by_time`."""
     if not records:
         yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
-    for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
+    for job in by_time(records):
         last = f"  last: {sanitize_line(job.history.last_outcome)}" if job.history.last_outcome else ""
         state = "failed" if job.state == "done" and last and not job.history.last_outcome.startswith("done") else job.state
         where = f" in {job.history.last_session}" if job.history.last_session else ""

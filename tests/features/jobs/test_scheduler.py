@@ -12,7 +12,7 @@ import pytest
 
 from lmtui.core.errors import JobsError
 from lmtui.features.jobs.job_table import JobFile
-from lmtui.features.jobs.scheduler import Began, Clock, RunEnd, Scheduler, SchedulerDeps
+from lmtui.features.jobs.scheduler import Began, Clock, RunEnd, Scheduler
 from lmtui.features.jobs.values import JobHistory, JobRecord
 from tests.waiting import PATIENCE_S, until
 
@@ -74,9 +74,9 @@ class World:
     def job(self, job_id: str = "a") -> JobRecord:
         return next(each for each in self.table.read().records if each.id == job_id)
 
-    def deps(self) -> SchedulerDeps:
+    def scheduler(self) -> Scheduler:
         self.clock.is_at_work = self.is_at_work
-        return SchedulerDeps(
+        return Scheduler(
             self.table, self.run, clock=self.clock, serves=lambda: self.serves,
             could_run=lambda job: self.serves or job.id in self.open_here, may_take=self.may_take,
             on_problem=self.told.append, interval_s=3600.0,
@@ -107,10 +107,10 @@ class World:
 
     async def one_pass(self) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            await Scheduler(self.deps()).work(until_empty=True)
+            await self.scheduler().work(until_empty=True)
 
     async def work_until(self, is_so: Callable[[], bool]) -> None:
-        task = asyncio.ensure_future(Scheduler(self.deps()).work())
+        task = asyncio.ensure_future(self.scheduler().work())
         try:
             await until(is_so)
         finally:
