@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import ClassVar
 
+from textual import work
 from textual.binding import BindingType
 
 from lmtui.core.errors import LmtuiError
@@ -54,10 +55,8 @@ class BatchList(ListDialog[BatchRow, None]):
         self._state = BatchState("")
         self.noun = "task"
 
-    def on_mount(self) -> None:
-        self.run_worker(self._open(), group="batch", exclusive=True)
-
-    async def _open(self) -> None:
+    @work(group="batch", exclusive=True)
+    async def on_mount(self) -> None:
         try:
             path = await self._batches.open(self._words, self._session_id())
         except LmtuiError as error:
@@ -160,13 +159,9 @@ class BatchList(ListDialog[BatchRow, None]):
             return
         if row.is_accepted:
             self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
-        elif row.overlaps:
-            text = f"Other tasks changed the same files: {', '.join(row.overlaps)}. Their changes may then no longer apply."
-            _ = self.app.push_screen(
-                Confirm(f"Accept task {row.id}?", text), lambda is_sure: self._accept_if(is_sure=is_sure, rows=[row])
-            )
-        else:
-            self._accept_if(is_sure=True, rows=[row])
+            return
+        text = f"Other tasks changed the same files: {', '.join(row.overlaps)}. Their changes may then no longer apply."
+        self._accept([row], Confirm(f"Accept task {row.id}?", text) if row.overlaps else None)
 
     def action_batch_accept_all(self) -> None:
         """Accept all green tasks that do not overlap with others, after confirmation."""
@@ -178,15 +173,13 @@ class BatchList(ListDialog[BatchRow, None]):
         what = "Their checks pass" if is_green else "They are unverified, because there are no checks"
         left = sum(row.is_open for row in self._state.rows) - len(rows)
         rest = f" {left} more need review." if left else ""
-        title = f"Accept {pluralize(len(rows), 'task')}?"
         text = f"{what}, and no other task changed the same files.{rest}"
-        _ = self.app.push_screen(Confirm(title, text), lambda is_sure: self._accept_if(is_sure=is_sure, rows=rows))
+        self._accept(rows, Confirm(f"Accept {pluralize(len(rows), 'task')}?", text))
 
-    def _accept_if(self, *, is_sure: bool | None, rows: Sequence[BatchRow]) -> None:
-        if is_sure:
-            self.run_worker(self._accept(rows), group="batch-accept", exclusive=True)
-
-    async def _accept(self, rows: Sequence[BatchRow]) -> None:
+    @work(group="batch-accept", exclusive=True)
+    async def _accept(self, rows: Sequence[BatchRow], question: Confirm | None) -> None:
+        if question is not None and not await self.app.push_screen_wait(question):
+            return
         problems: list[str] = []
         notes: list[str] = []
         for number, row in enumerate(rows, 1):
@@ -214,19 +207,20 @@ class BatchList(ListDialog[BatchRow, None]):
             if row.is_accepted:
                 self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
                 return
-            self.run_worker(self._do(self._batches.reject(self._state.path, row.id)), group="batch-reject", exclusive=True)
+            self._do(self._batches.reject(self._state.path, row.id))
 
     def action_batch_resume(self) -> None:
         """Continue the batch in the background."""
-        self.run_worker(self._do(self._batches.resume(self._state.path, self._session_id())), group="batch-work")
+        self._do(self._batches.resume(self._state.path, self._session_id()))
 
     def action_batch_halt(self) -> None:
         """Stop the batch in the background."""
-        self.run_worker(self._do(self._batches.halt(self._state.path)), group="batch-work")
+        self._do(self._batches.halt(self._state.path))
 
-    async def _do(self, work: Awaitable[None]) -> None:
+    @work(group="batch-work")
+    async def _do(self, change: Awaitable[None]) -> None:
         try:
-            await work
+            await change
         except LmtuiError as error:
             self.say(error.full_text(), "$error")
             return
