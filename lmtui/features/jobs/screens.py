@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import ClassVar
 
+from textual import work
 from textual.binding import BindingType
 
 from lmtui.core.errors import LmtuiError
@@ -40,9 +41,9 @@ class JobList(ListDialog[JobRecord, str | None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
     NAME, HEADING, SCOPE, CHOOSING = "jobs", "Jobs", SCOPE, "open"
 
-    def __init__(self, jobs: Jobs, now: Callable[[], datetime], confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+    def __init__(self, jobs: Jobs, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._jobs, self._now, self._confirm = jobs, now, confirm
+        self._jobs, self._now = jobs, now
         self._unfollow: Callable[[], None] = lambda: None
 
     def on_mount(self) -> None:
@@ -52,10 +53,8 @@ class JobList(ListDialog[JobRecord, str | None]):
     def on_unmount(self) -> None:
         self._unfollow()
 
-    def _read(self, said: str = "") -> None:
-        self.run_worker(self._read_again(said), group="jobs-read", exclusive=True)
-
-    async def _read_again(self, said: str) -> None:
+    @work(group="jobs-read", exclusive=True)
+    async def _read(self, said: str = "") -> None:
         try:
             read = await self._jobs.read()
         except LmtuiError as error:
@@ -106,30 +105,27 @@ class JobList(ListDialog[JobRecord, str | None]):
 
     def action_jobs_run(self) -> None:
         """Run the marked job now."""
-        self._do(self._jobs.run_now, "due now")
+        if self.current is not None:
+            self._change(self._jobs.run_now, "due now", self.current)
 
     def action_jobs_pause(self) -> None:
         """Pause the marked job, or let it go on."""
         job = self.current
         if job is not None:
-            self._do(*((self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "resumed")))
+            change, word = (self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "resumed")
+            self._change(change, word, job)
 
-    def action_jobs_remove(self) -> None:
+    @work(group="jobs", exclusive=True)
+    async def action_jobs_remove(self) -> None:
         """Ask, then remove the marked job."""
         job = self.current
-        if job is not None:
-            self.run_worker(self._ask(job), group="jobs", exclusive=True)
-
-    async def _ask(self, job: JobRecord) -> None:
+        if job is None:
+            return
         text = f"{sanitize_line(job.title)}\nIts sessions stay."
-        if await self.app.push_screen_wait(self._confirm("Remove this job?", text)):
-            self._do(self._jobs.remove, "removed", job)
+        if await self.app.push_screen_wait(Confirm("Remove this job?", text)):
+            self._change(self._jobs.remove, "removed", job)
 
-    def _do(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord | None = None) -> None:
-        job = job or self.current
-        if job is not None:
-            self.run_worker(self._change(change, word, job), group="jobs", exclusive=True)
-
+    @work(group="jobs", exclusive=True)
     async def _change(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord) -> None:
         try:
             _ = await change(job.id)
