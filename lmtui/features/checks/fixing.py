@@ -7,6 +7,7 @@ themselves, and repair a definition that they are shown more often than not on o
 from __future__ import annotations
 
 import ast
+import itertools
 import posixpath
 import re
 import textwrap
@@ -17,7 +18,7 @@ from lmtui.core.verification import Finding, Gate
 from lmtui.engine.syntax import python_tree
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, is_test, trial_command
 from lmtui.features.checks.validators import validate
-from lmtui.features.checks.values import Ask, CheckRunner, DefinitionEdit
+from lmtui.features.checks.values import Ask, CheckRunner
 
 MOST_DRAWS = 16
 _MOST_FILES = 150
@@ -60,6 +61,10 @@ class Candidate:
     def indent(self) -> str:
         """Return the blanks before its first line."""
         return self.source[: len(self.source) - len(self.source.lstrip())]
+
+
+Edit = tuple[Candidate, str]
+"""A definition, and what is put in its place; both as written in the file."""
 
 
 @dataclass(slots=True)
@@ -174,60 +179,45 @@ class FixingLadder(Ladder):
         """Return what the validators find in what was added."""
         return await validate(runner, changed, task) if self.is_on and self.gate is not Gate.OFF else ()
 
-    async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
+    async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[Edit, None]:
+        """Yield the edits that make more of a command's tests pass, each on top of those before it, until all do.
+
+        Args:
+            runner: runs the command; only where nothing can be changed.
+            goal: the tests.
+            ask: has the model answer a question; each answer is another draw.
+        """
         command, ended = self.last
         if command != goal:
             ended = await runner.run(goal, limit_s=self.limit_s, may_write=False)
-        if self.is_on and not ended.why_not and ended.exit_code != 0:
-            async for edit in fixes(runner, goal, ended.output, ask, self.limit_s):
-                yield edit
-
-
-async def fixes(runner: CheckRunner, command: str, output: str, ask: Ask, limit_s: int) -> AsyncGenerator[DefinitionEdit, None]:
-    """Yield the edits that make more of a command's tests pass, each on top of those before it, until all do.
-
-    Args:
-        runner: runs the command; only where nothing can be changed.
-        command: the tests.
-        output: what it said when it failed.
-        ask: has the model answer a question; each answer is another draw.
-        limit_s: the time of one run.
-    """
-    code, left, tried = await read_code(runner), MOST_DRAWS, set[str]()
-    changed: dict[str, bytes] = {}
-    failing = failures(output)
-    while failing and left > 0:
-        test, candidates = locate(code, output)
-        if not test or not candidates:
+        if not self.is_on or ended.why_not or ended.exit_code == 0:
             return
-        better: DefinitionEdit | None = None
-        for candidate in candidates * (1 + left // len(candidates)):
-            if left <= 0 or better is not None:
-                break
-            left -= 1
-            question = _ASK.format(
-                failure=first_failure(output),
-                test=test,
-                path=candidate.path,
-                source=textwrap.dedent(candidate.source),
-            )
-            draft = draft_of(await ask(question), candidate)
-            if not draft or draft in tried:
-                continue
-            tried.add(draft)
-            text = _replaced(code.texts[candidate.path], candidate, draft)
-            files = {**changed, candidate.path: text.encode()}
-            ended = await runner.run(trial_command(command, files), limit_s=limit_s, may_write=False)
-            if ended.why_not:
+        code, left, tried = await read_code(runner), MOST_DRAWS, set[str]()
+        changed: dict[str, bytes] = {}
+        failing = failures(ended.output)
+        while failing:
+            test, candidates = locate(code, ended.output)
+            for candidate in itertools.islice(itertools.cycle(candidates if test else ()), left):
+                left -= 1
+                source = textwrap.dedent(candidate.source)
+                question = _ASK.format(failure=first_failure(ended.output), test=test, path=candidate.path, source=source)
+                draft = draft_of(await ask(question), candidate)
+                if not draft or draft in tried:
+                    continue
+                tried.add(draft)
+                text = _replaced(code.texts[candidate.path], candidate, draft)
+                files = {**changed, candidate.path: text.encode()}
+                trial = await runner.run(trial_command(goal, files), limit_s=self.limit_s, may_write=False)
+                if trial.why_not:
+                    return
+                now = failures(trial.output) if trial.exit_code else []
+                if trial.exit_code == 0 or (len(now) < len(failing) and set(now) <= set(failing)):
+                    code.put(candidate.path, text)
+                    changed, ended, failing = files, trial, now
+                    yield candidate, draft
+                    break
+            else:
                 return
-            now = failures(ended.output)
-            if ended.exit_code == 0 or (len(now) < len(failing) and set(now) <= set(failing)):
-                better = DefinitionEdit(candidate.path, candidate.name, candidate.source, draft)
-                code.put(candidate.path, text)
-                changed, output, failing = files, ended.output, now if ended.exit_code else []
-        if better is None:
-            return
-        yield better
 
 
 def _replaced(text: str, candidate: Candidate, draft: str) -> str:

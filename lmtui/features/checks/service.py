@@ -99,12 +99,8 @@ class WorkspaceCheckRunner(WorkspaceReader):
         finally:
             await overlay.close()
         count = len(effect.changes) + effect.special_total
-        return _ended(
-            ended,
-            f"it wrote {pluralize(count, 'file')} in an overlay; {'they were' if count > 1 else 'it was'} dropped"
-            if count
-            else "",
-        )
+        note = f"it wrote {pluralize(count, 'file')} in an overlay; {'they were' if count > 1 else 'it was'} dropped"
+        return _ended(ended, note if count else "")
 
     async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
         """Return files as the last commit has them; None without one, and where nothing differs from it."""

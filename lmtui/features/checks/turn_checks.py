@@ -272,12 +272,12 @@ class TurnChecks:
         """Let drafts of single definitions be tried, and make those edits that helped; tell whether there was one."""
         has_helped = False
         async with contextlib.aclosing(self.ladder.fixes(runner, goal, partial(_draw, agent))) as edits:
-            async for edit in edits:
-                words = json.dumps({"path": edit.path, "search": edit.old, "replace": edit.new})
+            async for old, new in edits:
+                words = json.dumps({"path": old.path, "search": old.source, "replace": new})
                 if not (await run_call(agent, ToolCall(runner.next_id(), "edit", words), by="check")).ok:
                     break
                 has_helped = True
-                text = f"lmtui replaced {edit.name} in {edit.path} by a draft of yours: more tests pass with it."
+                text = f"lmtui replaced {old.name} in {old.path} by a draft of yours: more tests pass with it."
                 agent.remind(text, "checks")
         return has_helped
 

@@ -46,16 +46,6 @@ class CheckRunner(Protocol):
         """Write down what came of a check."""
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionEdit:
-    """A definition to be put in the place of another one, both as written in the file."""
-
-    path: str
-    name: str
-    old: str
-    new: str
-
-
 Ask = Callable[[str], Awaitable[str]]
 
 

@@ -67,7 +67,7 @@ async def run(runner: WorkspaceCheckRunner, answer: Callable[[str], str]) -> tup
         return answer(question)
 
     edits = [edit async for edit in FixingLadder().fixes(runner, COMMAND, ask)]
-    return [edit.name for edit in edits], questions
+    return [candidate.name for candidate, _ in edits], questions
 
 
 def code() -> Code:

@@ -30,8 +30,8 @@ from lmtui.core.verification import (
 )
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.review import read_review
-from lmtui.features.checks.fixing import FixingLadder
-from lmtui.features.checks.values import Ask, CheckRunner, DefinitionEdit
+from lmtui.features.checks.fixing import Edit, FixingLadder
+from lmtui.features.checks.values import Ask, CheckRunner
 from tests.engine.seen import call, ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
@@ -52,8 +52,8 @@ class Silent(FixingLadder):
     async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
         return CheckRan(rung=Rung.GOAL, outcome=NOT_RUN, command=command)
 
-    async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
-        none: tuple[DefinitionEdit, ...] = ()
+    async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[Edit, None]:
+        none: tuple[Edit, ...] = ()
         for edit in none:
             yield edit
 
