@@ -24,6 +24,7 @@ from lmtui.features.batch.task_file import BatchTask, read_tasks
 from lmtui.features.batch.values import TaskResult
 from lmtui.paths import batches_dir
 from lmtui.store.session_logs import is_in_use
+from lmtui.store.state_files import locked
 
 TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
@@ -56,7 +57,7 @@ class BatchFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.has_started = False  # work on its tasks, in this process
-        self._lock = -1
+        self._lock = contextlib.ExitStack()
         self._results: dict[str, TaskResult] = {}
         self._read_to = (0, 0)  # inode, and bytes read
 
@@ -179,28 +180,22 @@ class BatchFolder:
         Raises:
             UsageError: another process is working on it.
         """
-        try:
-            handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
         until = time.monotonic() + _LOCK_S  # readers hold the lock for a moment
         while True:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._lock.enter_context(locked(self.path / ".lock", waits=False))
+                return
+            except BlockingIOError as error:
+                if time.monotonic() >= until:
+                    text = f"another lmtui process is working on {self.path}"
+                    raise UsageError(text, "Wait for it, or stop it.") from error
+                time.sleep(0.02)
             except OSError as error:
-                if time.monotonic() < until:
-                    time.sleep(0.02)
-                    continue
-                os.close(handle)
-                raise UsageError(f"another lmtui process is working on {self.path}", "Wait for it, or stop it.") from error
-            self._lock = handle
-            return
+                raise _unwritable(self.path, error) from error
 
     def unlock(self) -> None:
         """Release the lock."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.close()
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:

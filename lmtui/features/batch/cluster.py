@@ -50,7 +50,7 @@ RESUME = "Continue with `lmtui batch resume`."
 _MAX_FILE_BYTES, _MAX_ALL_BYTES = 64_000_000, 1_000_000_000
 _CONNECT_S, _LOOK_S, _NO_WORKER_S, _CANCEL_S = 20, 1.0, 60.0, 5.0
 _ASK_S, _TASK_S, _SPARE_S = 600.0, 86_400.0, 300.0
-_MOST_DEATHS, _MOST_SENDS = 3, 3
+_MOST_DEATHS = 3
 
 
 def pack(workspace: Path, paths: Sequence[str]) -> bytes:
@@ -111,15 +111,15 @@ def validate_result(task: BatchTask, answer: WorkerAnswer) -> tuple[TaskResult, 
 class _Worker:
     """A worker that gets tasks, with the files that it has, its slots and how many are in use.
 
-    `gone` is set when it has left the scheduler.
+    `options` are those of a task for it; `gone` is done when it has left the scheduler.
     """
 
     address: str
     files: Any  # a future of the SDK
     slots: int
-    has_resource: bool
+    options: Mapping[str, Any]
     running: int = 0
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: asyncio.Future[object] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Cluster:
@@ -141,11 +141,11 @@ class Cluster:
         options: BatchOptions,
         tell: Callable[[str], None],
     ) -> None:
-        tries, budget = options.tries, options.budget
+        tries, seconds = options.tries, options.budget.seconds
         self._client, self._archive, self._tell = client, archive, tell
         self._name = f"lmtui-{secrets.token_hex(4)}"
-        flags = (*config_flags(config), "--tries", str(tries), *_budget_flags(budget))
-        limit_s = tries * 1.2 * budget.seconds + _SPARE_S if budget.seconds else _TASK_S
+        flags = (*config_flags(config), "--tries", str(tries), *_budget_flags(options.budget))
+        limit_s = tries * 1.2 * seconds + _SPARE_S if seconds else _TASK_S
         self._machine = (__version__, platform.python_version(), config.sandbox)
         self._task = WorkerTask(limit_s, flags, BatchTask("", ""))
         self._workers: dict[str, _Worker] = {}
@@ -212,7 +212,7 @@ class Cluster:
         """Forget a worker that left, or lost the files; if it is there still, it is taken again."""
         if (worker := self._workers.pop(address, None)) is not None:
             self._tell(f"worker {address} was lost")
-            worker.gone.set()
+            worker.gone.set_result(None)
 
     async def _asked(self, question: Awaitable[Any]) -> Any:
         """Return the scheduler's answer to a request.
@@ -238,7 +238,8 @@ class Cluster:
             async with asyncio.timeout(_ASK_S):
                 files = await self._client.scatter(self._archive, workers=[address], hash=False)
             slots = int(info[address].get("resources", {}).get(SLOT, 0))
-            self._workers[address] = _Worker(address, files, slots or int(info[address]["nthreads"]), bool(slots))
+            options = {"resources": {SLOT: 1}} if slots else {}
+            self._workers[address] = _Worker(address, files, slots or int(info[address]["nthreads"]), options)
         except OSError as error:
             self._lose(str(error))
         finally:
@@ -324,13 +325,11 @@ class Cluster:
         Raises:
             LmtuiError: the scheduler is lost.
         """
-        options = {"resources": {SLOT: 1}} if worker.has_resource else {}
-        future = self._client.submit(
-            run_task, replace(self._task, task=task), worker.files, key=key, pure=False, workers=[worker.address], **options
-        )
-        waiting, gone = asyncio.ensure_future(_outcome(future)), asyncio.ensure_future(worker.gone.wait())
+        sent, where = replace(self._task, task=task), [worker.address]
+        future = self._client.submit(run_task, sent, worker.files, key=key, pure=False, workers=where, **worker.options)
+        waiting = asyncio.ensure_future(_outcome(future))
         try:
-            await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({waiting, worker.gone}, return_when=asyncio.FIRST_COMPLETED)
             return waiting.result() if waiting.done() else None
         except (OSError, FutureCancelled) as error:
             if self._client.status != "running":
@@ -340,8 +339,7 @@ class Cluster:
             return None
         finally:
             waiting.cancel()
-            gone.cancel()
-            await asyncio.gather(waiting, gone, return_exceptions=True)
+            await asyncio.gather(waiting, return_exceptions=True)
             if self._client.status == "running":  # the worker stops the task, or drops its result
                 with contextlib.suppress(OSError, TimeoutError):
                     await asyncio.wait_for(self._client.cancel([future]), _CANCEL_S)

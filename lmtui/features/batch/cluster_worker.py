@@ -114,19 +114,8 @@ def _do(sent: WorkerTask, archive: bytes, place: Path) -> WorkerAnswer:
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--allow-empty", "-m", "the workspace")):
         with contextlib.suppress(FileNotFoundError, subprocess.TimeoutExpired):  # git is optional
             _ = subprocess.run((*_GIT, *command), cwd=work, capture_output=True, check=False, timeout=_GIT_S, env=environ)
-    about = {name: value for name, value in asdict(sent.task).items() if name != "text"}
-    tasks.write_text(json.dumps(about | {"task": sent.task.text}), encoding="utf-8")
-    run = [
-        sys.executable,
-        "-P",
-        "-m",
-        __name__,
-        "batch",
-        str(tasks),
-        "--workers",
-        "1",
-        *sent.flags,
-    ]
+    tasks.write_text(json.dumps(asdict(sent.task)), encoding="utf-8")
+    run = [sys.executable, "-P", "-m", __name__, "batch", str(tasks), "--workers", "1", *sent.flags]
     try:
         with log.open("wb") as errors:
             problem = _run_process(run, work, errors.fileno(), sent.limit_s)

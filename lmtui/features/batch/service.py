@@ -241,10 +241,8 @@ def parse_options(given: Mapping[str, object]) -> BatchOptions:
         raise UsageError("the options of this batch cannot be read", "Give --workers and --tries.") from error
     if workers < 0 or tries < 1:  # 0 workers: the default
         raise UsageError("--workers and --tries must be positive", "Leave them out for the defaults.")
-    budget, total = (str(given.get(name) or "") for name in ("budget", "total"))
-    return BatchOptions(
-        workers, tries, whole_budget(budget) if budget else NO_BUDGET, whole_budget(total) if total else NO_BUDGET
-    )
+    budgets = [str(given.get(name) or "") for name in ("budget", "total")]
+    return BatchOptions(workers, tries, *(whole_budget(text) if text else NO_BUDGET for text in budgets))
 
 
 def decide(folder: BatchFolder, task_id: str, decision: str) -> None:
