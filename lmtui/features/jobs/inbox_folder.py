@@ -92,7 +92,7 @@ class InboxFolder:
         except (OSError, ValueError) as error:
             self._fail(path, str(error) if isinstance(error, ValueError) else error.strerror or "it cannot be opened")
             return
-        if text is not None:
+        if text:
             digest = hashlib.sha256(repr((signature, text)).encode()).hexdigest()
             self._add(text, f"inbox {_as_text(path.name)} {digest[:16]}")
             self._remove(path, signature)
@@ -107,26 +107,32 @@ class InboxFolder:
             return
         except OSError as error:
             self._stuck[path.name] = _state(path)
-            why = error.strerror or "it cannot be removed"
-            self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is a job by now, but stays: {sanitize_line(why)}")
+            self._tell_of(path, f"is a job by now, but stays: {sanitize_line(error.strerror or 'it cannot be removed')}")
 
-    def _read(self, path: Path) -> tuple[_Signature, str | None]:
-        """Return a file's text, None while it may still grow.
+    def _read(self, path: Path) -> tuple[_Signature, str]:
+        """Return a file's text, an empty one while it may still grow.
 
         Raises:
             OSError: it cannot be read.
             ValueError: it is not text; the message says why.
         """
-        descriptor = open_own(path)
-        try:
-            found = os.fstat(descriptor)
-            if not self._is_quiet(path.name, _signature(found)):
-                return _signature(found), None
+        with open(path, "rb", buffering=0, opener=open_own) as file:
+            found = os.fstat(file.fileno())
+            signature = _signature(found)
+            if not self._is_quiet(path.name, signature):
+                return signature, ""
             if found.st_size > _MOST_BYTES:
                 raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
-            return _signature(found), _text_of(os.read(descriptor, _MOST_BYTES))
-        finally:
-            os.close(descriptor)
+            data = os.read(file.fileno(), _MOST_BYTES)
+        try:
+            text = data.decode("utf-8-sig").strip()
+        except UnicodeDecodeError as error:
+            raise ValueError("it is not UTF-8 text") from error
+        if not text:
+            raise ValueError("it is empty")
+        if len(text) > MAX_TEXT_CHARS:
+            raise ValueError(f"it has more than {MAX_TEXT_CHARS} characters")
+        return signature, text
 
     def _is_quiet(self, name: str, signature: _Signature) -> bool:
         """Tell whether a file has been the same for a while."""
@@ -147,7 +153,10 @@ class InboxFolder:
         else:  # what fails here is told in any case
             with contextlib.suppress(OSError), open(f"{failed}.txt", "w", encoding="utf-8", opener=open_own) as file:
                 file.write(f"{why}\n")
-        self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is not a task: {sanitize_line(why)}")
+        self._tell_of(path, f"is not a task: {sanitize_line(why)}")
+
+    def _tell_of(self, path: Path, text: str) -> None:
+        self._tell(path.name, f".lmagent/inbox/{sanitize_line(_as_text(path.name))} {text}")
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:
@@ -158,10 +167,6 @@ class InboxFolder:
 def _as_text(name: str) -> str:
     """Return a file's name as text, whatever its bytes are."""
     return os.fsencode(name).decode("utf-8", "replace")
-
-
-def _shown(name: str) -> str:
-    return sanitize_line(_as_text(name))
 
 
 def _state(path: Path) -> tuple[int, ...]:
@@ -175,20 +180,3 @@ def _state(path: Path) -> tuple[int, ...]:
 
 def _signature(found: os.stat_result) -> _Signature:
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _text_of(data: bytes) -> str:
-    """Return a task's text.
-
-    Raises:
-        ValueError: it is none; the message says why.
-    """
-    try:
-        text = data.decode("utf-8-sig").strip()
-    except UnicodeDecodeError as error:
-        raise ValueError("it is not UTF-8 text") from error
-    if not text:
-        raise ValueError("it is empty")
-    if len(text) > MAX_TEXT_CHARS:
-        raise ValueError(f"it has more than {MAX_TEXT_CHARS} characters")
-    return text

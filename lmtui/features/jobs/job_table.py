@@ -123,7 +123,7 @@ class JobFile(IndexFile):
 
     def change(self, change: Change) -> tuple[JobRecord, ...]:
         if not self.exists():
-            return ()
+            return tuple(change(()))
         with self.writing() as database:
             changed = tuple(change(self._all(database).records))
             for record in changed:

@@ -91,7 +91,7 @@ class Scheduler:
     could_run: Callable[[JobRecord], bool] = lambda _: True
     may_take: Callable[[JobRecord], bool] = lambda _: True
     inbox: InboxFolder | None = None
-    on_change: Callable[[JobsRead], None] = lambda _: None
+    on_change: Callable[[Sequence[JobRecord]], None] = lambda _: None
     on_problem: Callable[[str], None] = lambda _: None
     interval_s: float = MOST_INTERVAL_S
     _read: JobsRead = field(init=False, default=JobsRead())
@@ -150,7 +150,9 @@ class Scheduler:
                 why = record.history.last_outcome
                 self.on_problem(f"job {record.id} ({record.title}) was {why}; `lmtui jobs resume {record.id}`")
         if self._read != before:
-            self.on_change(self._read)
+            if self._read.problem:
+                self._tell(self._read.problem)
+            self.on_change(self._read.records)
 
     def _claim(self) -> Sequence[JobRecord]:
         """Claim what is due, and return what was changed; the table is read only where it may be another.  Blocks (disk)."""

@@ -53,11 +53,6 @@ def shown_time(job: JobRecord) -> datetime | None:
     return job.history.last_run if job.claim else job.next_time if job.is_enabled else None
 
 
-def problems(read: JobsRead) -> list[str]:
-    """Return what the user is told about a table: a file that was moved aside."""
-    return [f"the jobs of this folder could not be read; the file is now {read.set_aside}"] if read.set_aside else []
-
-
 class WorkspaceJobs(WorkspaceFeature):
     """Implements `Jobs`; what changes and what goes wrong is told to the sessions that are open.
 
@@ -76,7 +71,6 @@ class WorkspaceJobs(WorkspaceFeature):
         self._task: asyncio.Task[None] | None = None
         self._listeners: list[Callable[[Sequence[JobRecord]], None]] = []
         self.known: Sequence[JobRecord] = ()
-        self._problems: list[str] = []
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Show a session that opens the jobs, and let what it waits for wake it."""
@@ -215,26 +209,16 @@ class WorkspaceJobs(WorkspaceFeature):
     def _add_from_inbox(self, text: str, source: str) -> None:
         _ = self._table.add(replace(new_record(text, ""), due=datetime.now(UTC), source=source))
 
-    def _changed(self, read: JobsRead) -> None:
-        self.known = read.records
-        found = problems(read)
-        for problem in found:
-            if problem not in self._problems:
-                self.on_problem(problem)
-        self._problems = found
-        self._emit(told(read.records))
+    def _changed(self, records: Sequence[JobRecord]) -> None:
+        self.known = records
+        self._emit(told(records))
         for listener in tuple(self._listeners):
-            listener(read.records)
+            listener(records)
 
     async def _change_one(self, job_id: str, change: Callable[[JobRecord], JobRecord]) -> JobRecord:
-        def work(records: Sequence[JobRecord]) -> list[JobRecord]:
-            return [change(find_job(records, job_id))]
-
-        changed = await asyncio.to_thread(self._table.change, work)
-        if not changed:
-            raise _no_job(job_id)
+        (changed,) = await asyncio.to_thread(self._table.change, lambda records: [change(find_job(records, job_id))])
         self._wake()
-        return changed[0]
+        return changed
 
 
 def find_job(records: Sequence[JobRecord], wanted: str) -> JobRecord:
@@ -247,13 +231,9 @@ def find_job(records: Sequence[JobRecord], wanted: str) -> JobRecord:
     exact = [each for each in records if wanted in (each.id, each.title)]
     found = exact or [each for each in records if wanted and each.id.endswith(wanted)]
     if len(found) != 1:
-        raise _no_job(wanted, is_several=bool(found))
+        what = "several jobs are" if found else "no job is"
+        raise JobsError(f"{what} called {wanted[:60]!r} here", "`lmtui jobs` lists them.")
     return found[0]
-
-
-def _no_job(wanted: str, *, is_several: bool = False) -> JobsError:
-    what = "several jobs are" if is_several else "no job is"
-    return JobsError(f"{what} called {wanted[:60]!r} here", "`lmtui jobs` lists them.")
 
 
 class SessionWaits:

@@ -13,7 +13,7 @@ from lmtui.command_line import Parser, add_common, make_parser, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
-from lmtui.features.jobs.service import WorkspaceJobs, problems
+from lmtui.features.jobs.service import WorkspaceJobs
 from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, job_lines, when_text
 from lmtui.features.service import CommandCall, stopping
 from lmtui.settings import MODES
@@ -107,8 +107,8 @@ async def jobs(call: CommandCall) -> int:
             say(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
             return 0
         read = await host.extensions[Jobs].read()
-    for problem in problems(read):
-        say(problem, file=sys.stderr)
+    if read.problem:
+        say(read.problem, file=sys.stderr)
     if arguments.json:
         _print_json(read.records)
         return 0

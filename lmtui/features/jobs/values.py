@@ -111,6 +111,11 @@ class JobsRead:
     records: tuple[JobRecord, ...] = ()
     set_aside: str = ""
 
+    @property
+    def problem(self) -> str:
+        """Return what the user is told about the table, empty for nothing."""
+        return f"the jobs of this folder could not be read; the file is now {self.set_aside}" if self.set_aside else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
