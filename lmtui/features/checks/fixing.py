@@ -76,12 +76,7 @@ class Code:
 
     def put(self, path: str, text: str) -> None:
         """Take a file, or its next version."""
-        self.texts[path] = text
-        tree = python_tree(text)
-        if tree is None:
-            self.trees.pop(path, None)
-        else:
-            self.trees[path] = tree
+        self.texts[path], self.trees[path] = text, _tree(text)
 
     def definitions(self, *, of_tests: bool = False) -> Iterator[Candidate]:
         """Yield the functions and methods of the files that are, or are not, tests."""
@@ -92,10 +87,13 @@ class Code:
                         yield self._candidate(path, node)
 
     def _candidate(self, path: str, node: Definition) -> Candidate:
-        first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        last = node.end_lineno or node.lineno
+        first, last = _first_line(node), node.end_lineno or node.lineno
         lines = self.texts[path].splitlines(keepends=True)
         return Candidate(path, node.name, first, last, "".join(lines[first - 1 : last]), node)
+
+
+def _tree(text: str) -> ast.Module:
+    return python_tree(text) or ast.Module([], [])
 
 
 async def read_code(runner: CheckRunner) -> Code:
@@ -120,10 +118,10 @@ def locate(code: Code, output: str) -> tuple[str, list[Candidate]]:
     if test is None:
         named = {name for text in failures(output) for name in re.findall(r"\w+", text)}
         test = next((each for each in tests if each.name in named), None)
+    known = list(code.definitions())
     by_name: dict[str, list[Candidate]] = {}
-    for each in code.definitions():
+    for each in known:
         by_name.setdefault(each.name, []).append(each)
-    known = [each for group in by_name.values() for each in group]
     found: dict[tuple[str, int], Candidate] = {}
     for path, line in reversed(frames):
         inner = [each for each in known if each.path == path and each.first <= line <= each.last]
@@ -137,6 +135,10 @@ def locate(code: Code, output: str) -> tuple[str, list[Candidate]]:
     return (textwrap.dedent(test.source) if test is not None else ""), fit[:_MOST_CANDIDATES]
 
 
+def _first_line(node: Definition) -> int:
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
+
+
 def _frame(code: Code, match: re.Match[str]) -> tuple[str, int] | None:
     """Return the file of the workspace that a line of a traceback is about, and the line."""
     path, line = (match["a"], match["b"]) if match["a"] else (match["c"], match["d"])
@@ -147,13 +149,8 @@ def _frame(code: Code, match: re.Match[str]) -> tuple[str, int] | None:
 
 def _named_by(nodes: Iterable[ast.AST], by_name: Mapping[str, list[Candidate]]) -> list[Candidate]:
     """Return the definitions that code names, in the order in which it does."""
-    names: dict[str, None] = {}
-    for node in nodes:
-        for each in ast.walk(node):
-            if isinstance(each, ast.Name):
-                names[each.id] = None
-            elif isinstance(each, ast.Attribute):
-                names[each.attr] = None
+    inner = (each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute))
+    names = dict.fromkeys(each.id if isinstance(each, ast.Name) else each.attr for each in inner)
     return [candidate for name in names for candidate in by_name.get(name, ())]
 
 
@@ -162,12 +159,11 @@ def draft_of(answer: str, candidate: Candidate) -> str:
     blocks = [match[1] for match in _FENCE.finditer(answer)] or [answer]
     for block in blocks:
         text = textwrap.dedent(block.expandtabs(4))
-        for node in ast.walk(python_tree(text) or ast.Module([], [])):
+        for node in ast.walk(_tree(text)):
             if isinstance(node, Definition) and node.name == candidate.name:
                 if ast.dump(node) == ast.dump(candidate.node):
                     return ""
-                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-                source = "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+                source = "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno])
                 return textwrap.indent(textwrap.dedent(source), candidate.indent) + "\n"
     return ""
 
