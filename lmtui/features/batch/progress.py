@@ -66,11 +66,6 @@ class BatchProgress:
         return time.monotonic() - self.began_s
 
     @property
-    def waiting(self) -> int:
-        """Return how many tasks have not started."""
-        return max(0, self.open - len(self.running))
-
-    @property
     def open(self) -> int:
         """Return how many tasks have not ended."""
         return self.total - self.done - self.failed

@@ -156,7 +156,7 @@ async def _report(runner: BatchRunner, folder: BatchFolder, tasks: Sequence[Batc
     results = [known[task.id] for task in tasks if task.id in known]
     for result in results if call.arguments.json else ():
         print(json.dumps(asdict(result), ensure_ascii=False))
-    if runner.is_spent and progress.waiting:
+    if runner.is_spent and progress.open:
         say(f"lmtui: the budget of this run is used up; {_resume_text(call, folder)}", file=sys.stderr)
     if progress.failed:
         say("\n".join(result_line(each) for each in results if each.status in FINAL - DONE), file=sys.stderr)
