@@ -91,7 +91,7 @@ def _is_added(entry: tuple[str, int, int]) -> bool:
     return entry[0].startswith("/")
 
 
-def from_reply(reply: replies.FolderReply, folder: str = "") -> SandboxLayout:
+def from_reply(reply: replies.LayoutReply, folder: str = "") -> SandboxLayout:
     """Return what the guard found in the workspace, or in a writable added folder.
 
     Raises:

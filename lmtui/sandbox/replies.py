@@ -40,7 +40,7 @@ _Entry = Annotated[tuple[_Path, Literal["file", "dir", "link", "other"], _Count]
 _Match = Annotated[tuple[_Path, _Count, _Line, bool], Strict(strict=False)]
 _HexPath = Annotated[str, Field(max_length=8192, pattern=r"^(?:[0-9a-f]{2})*$"), AfterValidator(_is_inside)]
 _Found = Annotated[
-    tuple[_Line, _HexPath, Literal["git", "gitconfig", "gitfile", "bare", "run", "read"], bool, _Count], Strict(strict=False)
+    tuple[_HexPath, Literal["git", "gitconfig", "gitfile", "bare", "run", "read"], bool, _Count], Strict(strict=False)
 ]
 _Hidden = Annotated[tuple[_HexPath, bool, bool, _Count], Strict(strict=False)]
 _Protected = Annotated[tuple[_HexPath, _Count, _Count], Strict(strict=False)]
@@ -171,13 +171,13 @@ class RestoredReply(Reply):
 
 
 class SurveyReply(Reply):
-    """What programs outside would obey: folder, path in hex, kind, whether it changed, inode number."""
+    """What programs outside would obey: path in hex, kind, whether it changed, inode number."""
 
     found: Annotated[list[_Found], Field(max_length=4000)]
     is_cut: bool
 
 
-class FolderReply(Reply):
+class LayoutReply(Reply):
     """What in a folder is protected (with device and inode) and masked (with whether it is a folder, whether a rule denies it,
     and its inode): paths in hex; and what `.git` is.
     """
@@ -188,12 +188,6 @@ class FolderReply(Reply):
     git: _Kind
     lmagent: _Kind
     stamp: Annotated[str, Field(max_length=100)]
-
-
-class LayoutReply(Reply):
-    """What is in the workspace, and in each writable added folder."""
-
-    folders: Annotated[list[FolderReply], Field(max_length=100)]
 
 
 class PutBackReply(Reply):

@@ -34,8 +34,7 @@ from lmtui.sandbox.repository import find_repository
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, Link
 from lmtui.sandbox.toolchains import AddedFolder
 
-_SURVEY_S = 15.0
-_GUARD_S = 60.0
+_GUARD_S = 60.0  # it looks for some at a time, for up to 5 s each
 # CLOCK_REALTIME_COARSE, which Python does not name: files get their times from it, up to 10 ms behind CLOCK_REALTIME.
 FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 _MOST_TICKS_MS = 20
@@ -182,13 +181,15 @@ class WorkspaceGuard:
         return {own[folder, path]: _shown(folder, target) for folder, path, target in moved}, sanitize_line(reply.problem)
 
     async def _look(self, since_ns: int) -> tuple[list[_Found], bool]:
-        fields = {"action": "survey", "since_ns": since_ns}
-        reply, _ = await (await self._guard()).ask(replies.SurveyReply, "guard", fields, limit_s=_SURVEY_S)
+        found: list[_Found] = []
+        is_cut = False
+        for folder in self._folders:
+            fields = {"action": "survey", "folder": folder, "since_ns": since_ns}
+            reply, _ = await (await self._guard()).ask(replies.SurveyReply, "guard", fields, limit_s=_GUARD_S)
+            found += [((folder, bytes.fromhex(path)), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found]
+            is_cut = is_cut or reply.is_cut
         self._seen_ns = time.time_ns()
-        rows = (row for row in reply.found if row[0] in self._folders)
-        return [
-            ((folder, bytes.fromhex(path)), kind, is_fresh, inode) for folder, path, kind, is_fresh, inode in rows
-        ], reply.is_cut
+        return found, is_cut
 
     def _judge(self, found: Sequence[_Found], put_back: _Place | None) -> tuple[list[_Place], list[_Place]]:
         """Return what to quarantine and what only to report; skip the place that was restored."""
@@ -227,7 +228,6 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 _ANSWER_S = 30.0
-_READ_S = 10.0
 _FREEZING_S = 3.0
 _HISTORY_S = 3
 _GIT_MEMORY_MB = 512
@@ -276,12 +276,11 @@ async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = ())
         SandboxError: not all that a rule denies can be found or masked.
     """
     fields = {"action": "layout", "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
-    reply, _ = await guard.ask(replies.LayoutReply, "guard", fields, limit_s=_ANSWER_S)
-    if len(reply.folders) != 1 + len(added):
-        raise SandboxError("the sandbox sent an answer that cannot be: a folder is missing")
-    layout = from_reply(reply.folders[0])
-    for folder, each in zip(added, reply.folders[1:], strict=True):
-        layout = layout.with_added(from_reply(each, folder), folder)
+    layout = SandboxLayout()
+    for folder in ("", *added):
+        reply, _ = await guard.ask(replies.LayoutReply, "guard", {**fields, "folder": folder}, limit_s=_ANSWER_S)
+        found = from_reply(reply, folder)
+        layout = layout.with_added(found, folder) if folder else found
     if layout.is_cut and masks.denied:
         raise SandboxUnavailable(_TOO_MANY, _FEWER)
     return layout
@@ -296,7 +295,7 @@ async def find_tools(guard: Client, workspace: Path, outside: OutsideFolders, ma
     """
 
     async def read(name: str) -> tuple[str, str | None]:
-        facts, data = await guard.call("read", {"path": name, "max_bytes": MARKER_BYTES}, limit_s=_READ_S)
+        facts, data = await guard.call("read", {"path": name, "max_bytes": MARKER_BYTES}, limit_s=_ANSWER_S)
         return name, None if "error" in facts else data.decode("utf-8", "replace")
 
     read_ones = await asyncio.gather(*map(read, (*MARKERS, *DESCRIPTIONS)))

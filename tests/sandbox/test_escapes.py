@@ -68,8 +68,7 @@ async def test_what_must_work_works_and_looks_get_nothing_out(backend: str, tmp_
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=[] if case.id in _ALONE else pytest.mark.full, id=case.id) for case in _ATTACKS],
+    "case", [pytest.param(case, marks=[] if case.id in _ALONE else pytest.mark.full, id=case.id) for case in _ATTACKS]
 )
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_attack_gets_nothing_out(case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox) -> None:

@@ -97,11 +97,7 @@ async def test_paths_that_lead_out_are_refused(sandbox: Sandbox, workspace: Path
     for path in OUTSIDE:
         with pytest.raises(SandboxError, match=r"outside the workspace|does not exist"):
             await sandbox.read_file(path)
-        for call in (
-            sandbox.write_file(path, b"changed"),
-            sandbox.list_directory(path),
-            sandbox.grep("secret", path=path),
-        ):
+        for call in (sandbox.write_file(path, b"changed"), sandbox.list_directory(path), sandbox.grep("secret", path=path)):
             with pytest.raises(SandboxError):
                 await call
     assert (tmp_path / "secret.txt").read_text() == "secret"

@@ -10,12 +10,7 @@ import pytest
 
 from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import Options
-from lmtui.sandbox.project_tools import (
-    NO_TOOLS,
-    ProjectTools,
-    find_project_tools,
-    with_program,
-)
+from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, find_project_tools, with_program
 from lmtui.sandbox.select import choose, make_backend
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox, fill
 from tests.sets import for_each

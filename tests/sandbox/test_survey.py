@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.core.permissions.path_patterns import secret_regex
 from lmtui.sandbox.guest import guard
 from lmtui.sandbox.workspace_guard import FILE_CLOCK
 from tests.sets import for_each
@@ -62,12 +63,23 @@ def test_only_what_changed_since_is_fresh(tmp_path: Path) -> None:
     (tmp_path / "old/.vscode/tasks.json").touch()
     (tmp_path / ".claude/settings.json").touch()
     (tmp_path / "old/.idea").touch()
-    assert _found(tmp_path, now_ns, layout) == {
-        "old/.idea": "run",
-        "old/.git": "gitconfig",
-        "old/.vscode": "run",
-        ".claude": "read",
-    }
+    runs = {"old/.idea": "run", "old/.vscode": "run"}
+    assert _found(tmp_path, now_ns, layout) == {"old/.git": "gitconfig", ".claude": "read", **runs}
+
+
+def test_what_is_hidden_is_looked_into_if_a_command_may_have_made_it(tmp_path: Path) -> None:
+    layout = guard.Layout(str(tmp_path))
+    for name in (".ssh", ".aws"):
+        (tmp_path / name / ".vscode").mkdir(parents=True)
+        layout.look("", secret_regex(), "")
+    assert _found(tmp_path, 0, layout) == {".aws/.vscode": "run"}
+
+
+def test_many_names_do_not_hide_one_that_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_MAX_FOUND", 3)
+    for name in (*(f".bashrc{'.' * number}" for number in range(9)), ".envrc"):
+        (tmp_path / name).touch()
+    assert ".envrc" in _found(tmp_path)
 
 
 def test_links_are_found_but_never_followed(tmp_path: Path) -> None:

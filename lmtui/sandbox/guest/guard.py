@@ -182,7 +182,8 @@ _GIT_MARKS = frozenset((b"HEAD", b"objects", b"refs", b"commondir"))
 _GIT_PARTS = (b"config", b"config.worktree", b"commondir", b"hooks", b"info/attributes", b"objects/info/alternates")
 _MAX_FOLDERS = 100_000
 _MAX_SECONDS = 5.0
-_CLOCK_STEP_NS = 20_000_000  # how late a change may get the time of the one before it
+# How late a change may get the time of the one before it; some file systems count whole seconds, or hundredths of them.
+_CLOCK_STEP_NS, _LONG_STEP_NS = 20_000_000, 2_020_000_000
 _NOTHING = re.compile(rb"(?!)")
 
 _ANYTHING = b"\0\0\0"  # a name that no file has: what matches it in a folder matches all that is there
@@ -194,14 +195,15 @@ Protected = tuple[bytes, int, int]
 class _Folder:
     """What one folder held when it was read.
 
-    `named` is what programs outside would obey, with its kind; `marks` show that it is a repository itself.
+    `inner` are its folders, with the inode number of those that are masked.  `named` is what programs outside would obey, with
+    its kind; `marks` show that it is a repository itself.
     """
 
     __slots__ = ("inner", "marks", "masked", "named", "protected", "stamp")
 
     def __init__(self, stamp: tuple[int, ...]) -> None:
         self.stamp = stamp
-        self.inner: list[bytes] = []
+        self.inner: dict[bytes, int | None] = {}
         self.protected: list[Protected] = []
         self.masked: list[Masked] = []
         self.named: dict[bytes, str] = {}
@@ -219,6 +221,7 @@ class Layout:
         self._whole = self._root + b"/" if is_added else b""
         self._known: dict[bytes, _Folder] = {}
         self._is_cut = False  # the last walk did not see everything
+        self._covered: frozenset[tuple[bytes, int]] | None = None  # masked folders that were there before any command
         self._expressions: tuple[str, str, str] = ("", "", "")
         self._denied = self._secret = self._shown = _NOTHING
         self._met: dict[int, tuple[int, int, bool]] = {}  # masked files by inode: size, time, and whether denied
@@ -248,6 +251,8 @@ class Layout:
                 protected += folder.protected
             masked.update(dict.fromkeys(folder.masked))
         hidden = _outermost(masked)
+        if self._covered is None:
+            self._covered = frozenset((path, inode) for path, is_folder, _, inode in hidden[:_MAX_MASKED] if is_folder)
         return {
             "read_only": [[path.hex(), *identity] for path, *identity in protected[:_MAX_READ_ONLY]],
             "masked": [[path.hex(), *facts] for path, *facts in hidden[:_MAX_MASKED]],
@@ -257,31 +262,32 @@ class Layout:
             "stamp": self._git_stamp() if masked else "",
         }
 
-    def survey(self, since_ns: int, sharing: int = 1) -> Message:
+    def survey(self, since_ns: int) -> Message:
         """Return what there is as [path in hex, kind, whether it changed since, inode number], folders near the root first.
 
         Kinds: `git` (a folder `.git`), `gitconfig` (the same, where what git obeys changed), `gitfile` (a `.git` that is no
         folder), `bare` (a folder that is a repository itself), `run` and `read`.  `is_cut` tells that not everything was seen.
-        One answer has room for `sharing` folders.
         """
         found: list[list[object]] = []
-        room = _MAX_FOUND_BYTES // sharing
+        room = _MAX_FOUND_BYTES
         for path, folder, _ in self._walk(surveys=True):
             there = folder.named | ({path: "bare"} if folder.marks else {})
-            rows = [row for each, kind in there.items() for row in self._judged(each, kind, folder.marks, since_ns)]
-            room -= sum(map(len, there))
-            if len(found) + len(rows) > _MAX_FOUND // sharing or room < 0:
-                self._is_cut = True
-                break
-            found += rows
+            for each, kind in sorted(there.items(), key=lambda row: row[1] == "read"):  # what is only told of comes last
+                room -= len(each)
+                if len(found) >= _MAX_FOUND or room < 0:
+                    return {"found": found, "is_cut": True}
+                found += self._judged(each, kind, folder.marks, since_ns)
         return {"found": found, "is_cut": self._is_cut}
 
     def _walk(self, *, has_dependencies: bool = True, surveys: bool = False) -> Iterator[tuple[bytes, _Folder, bool]]:
         """Yield the folders and whether they are of dependencies, those near the root first.
 
-        One that `surveys` does not look into repositories without a work tree, and what programs outside run as a whole.
+        One that `surveys` does not look into repositories without a work tree, and what programs outside run as a whole, but
+        into masked folders that may have been made by a command, which sees them.
         """
         self._is_cut = False
+        if len(self._known) > 2 * _MAX_FOLDERS:
+            self._known.clear()
         seen: dict[bytes, _Folder] = {}
         folders = deque([b""])
         deadline = time.monotonic() + _MAX_SECONDS
@@ -297,13 +303,15 @@ class Layout:
             if folder is None:
                 self._is_cut |= surveys and os.path.lexists(self._root + b"/" + path)
                 continue
-            seen[path] = folder
+            seen[path] = self._known[path] = folder
             yield path, folder, is_dependency
-            if not surveys or not folder.marks or not path:
-                folders += [each for each in folder.inner if not surveys or folder.named.get(each) != "run"]
+            if not surveys:
+                folders += [each for each, inode in folder.inner.items() if inode is None]
+            elif not folder.marks or not path:
+                inner = [each for each in folder.inner.items() if each not in (self._covered or ())]
+                folders += [each for each, _ in inner if folder.named.get(each) != "run"]
         if surveys and not self._is_cut:
-            self._known.clear()  # others are gone
-        self._known.update(seen)
+            self._known = seen  # others are gone
 
     def _judged(self, path: bytes, kind: str, marks: Iterable[bytes], since_ns: int) -> Iterator[list[object]]:
         """Yield the rows of a survey about what has a name, or is a repository."""
@@ -335,7 +343,7 @@ class Layout:
             found = self._read(path, full, stamp, is_dependency=is_dependency)
         except OSError:
             return None  # it is gone, or may not be read: then nothing inside may read it either
-        if stamp[-1] > began_ns - _CLOCK_STEP_NS:
+        if stamp[-1] > began_ns - (_CLOCK_STEP_NS if stamp[-1] % 10_000_000 else _LONG_STEP_NS):
             found.stamp = ()  # it may change once more without another time
         return found
 
@@ -390,10 +398,12 @@ class Layout:
             found.masked += (
                 self._targets(path, is_denied=is_denied) if is_link else [(path, is_folder, is_denied, entry.inode())]
             )
-            if not leads_to_folder:
+            if is_folder:
+                found.inner[path] = entry.inode()
+            elif not leads_to_folder:
                 self._remember(path, is_denied=is_denied)
         elif is_folder:
-            found.inner.append(path)
+            found.inner[path] = None
 
     def _is_denied(self, text: bytes, *, is_folder: bool) -> bool:
         return bool(self._denied.match(text) or (is_folder and self._denied.match(text + _ANYTHING)))
@@ -514,11 +524,12 @@ class Guard:
         Raises:
             Refused: the request is unknown, or it failed.
         """
+        layout = self._layouts.get(name := str(message.get("folder", "")))
         match message["action"]:
-            case "layout":
-                return {"folders": [self._look(name, message) for name in self._roots]}
-            case "survey":
-                return self._survey(int(message["since_ns"]))
+            case "layout" if layout is not None:
+                return self._look(name, layout, message)
+            case "survey" if layout is not None:
+                return layout.survey(int(message["since_ns"]))
             case "keep":
                 self._vault.keep()
                 return {}
@@ -530,21 +541,16 @@ class Guard:
                 return self._take_away(str(message["name"]))
         raise Refused("unknown guard request")
 
-    def _look(self, name: str, message: Message) -> Message:
+    def _look(self, name: str, layout: Layout, message: Message) -> Message:
         """Look at a folder.  In an added one `.lmagent` is made, for the quarantine, and masked as a whole."""
         if name:
             with suppress(OSError):
                 os.mkdir(".lmagent", 0o755, dir_fd=self._roots[name])
-        found = self._layouts[name].look(*(str(message[each]) for each in ("denied", "secret", "shown")))
+        found = layout.look(*(str(message[each]) for each in ("denied", "secret", "shown")))
         if name and found["lmagent"] == "folder":
             inode = os.stat(".lmagent", dir_fd=self._roots[name], follow_symlinks=False).st_ino
             found["masked"] = [[b".lmagent".hex(), True, False, inode], *found["masked"]]
         return found
-
-    def _survey(self, since_ns: int) -> Message:
-        seen = {name: layout.survey(since_ns, len(self._layouts)) for name, layout in self._layouts.items()}
-        found = [[name, *row] for name, each in seen.items() for row in each["found"]]
-        return {"found": found, "is_cut": any(each["is_cut"] for each in seen.values())}
 
     def _set_aside(self, message: Message) -> Message:
         """Move paths to the quarantine of their folder, as many as possible."""
