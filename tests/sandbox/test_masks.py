@@ -172,7 +172,6 @@ async def test_dependencies_keep_their_certificates_and_a_search_meets_no_mask_o
     assert "public" not in (await sandbox.run_command("cat node_modules/x/cacert.pem")).output
 
 
-@pytest.mark.full
 @pytest.mark.git
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_git_is_whole_where_it_holds_no_masked_file_and_shows_none_where_it_does(

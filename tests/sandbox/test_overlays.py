@@ -449,7 +449,7 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
     await overlay.close()
 
 
-@pytest.mark.parametrize(("done", "mine"), depth([("a b new", "a")], [("", ""), ("a b new", "a"), ("new", "a"), ("a", "b")]))
+@pytest.mark.parametrize(("done", "mine"), depth([("", "")], [("", ""), ("a b new", "a"), ("new", "a"), ("a", "b")]))
 async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_back(
     sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, done: str, mine: str
 ) -> None:
