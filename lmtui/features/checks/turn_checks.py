@@ -106,26 +106,22 @@ class WorkspaceReader:
 
     async def read(self, path: str) -> bytes | None:
         """Return a file, None where it cannot be read or is large."""
-        try:
+        with contextlib.suppress(SandboxError):
             content = await self._files.read_file(path, _MAX_BYTES)
-        except SandboxError:
-            return None
-        return content.data if content.size_bytes <= len(content.data) else None
+            return content.data if content.size_bytes <= len(content.data) else None
+        return None
 
     async def search(self, pattern: str, glob: str) -> Sequence[str]:
         """Return the files whose text matches."""
-        try:
-            found = await self._files.grep(pattern, glob=glob)
-        except SandboxError:
-            return ()
-        return tuple(dict.fromkeys(match.path for match in found))
+        with contextlib.suppress(SandboxError):
+            return tuple(dict.fromkeys(match.path for match in await self._files.grep(pattern, glob=glob)))
+        return ()
 
     async def glob(self, pattern: str) -> Sequence[str]:
         """Return the files that match."""
-        try:
+        with contextlib.suppress(SandboxError):
             return await self._files.glob(pattern)
-        except SandboxError:
-            return ()
+        return ()
 
 
 class AgentCheckRunner(WorkspaceReader):
@@ -189,10 +185,9 @@ class AgentCheckRunner(WorkspaceReader):
         base, checkpoints = self._agent.state.verification.base, self._agent.services.checkpoints
         if not base or checkpoints is None:
             return None
-        try:
+        with contextlib.suppress(SandboxError):
             return {path: await checkpoints.read(base, path) for path in paths}
-        except SandboxError:
-            return None
+        return None
 
     def tell(self, check: CheckRan) -> None:
         self._agent.emit(replace(check, agent=self._agent.id, turn_id=self._agent.turn.id))
@@ -443,12 +438,11 @@ async def _diff(agent: Agent) -> str:
     base, checkpoints = agent.state.verification.base, agent.services.checkpoints
     if not base or checkpoints is None:
         return ""
-    try:
+    with contextlib.suppress(SandboxError):
         now = await checkpoints.snapshot()
         changes: Sequence[FileChange] = await checkpoints.changes(base, now.id, is_now=True)
-    except SandboxError:
-        return ""
-    return "\n".join(change.diff or f"{change.kind} {change.path}" for change in changes)
+        return "\n".join(change.diff or f"{change.kind} {change.path}" for change in changes)
+    return ""
 
 
 def _tell_changed_tests(agent: Agent) -> None:
