@@ -73,6 +73,7 @@ class _Entry:
     number: int = 0
     notes: list[str] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     parts: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     def take(self, text: str) -> None:
@@ -196,16 +197,15 @@ class SandboxBackground:
         return await self._pool.workspace_guard.begin() if is_isolated else None
 
     async def _look(self, entry: _Entry, *, is_last: bool = False) -> None:
-        """Set aside what the command left for programs outside since the last look."""
-        if entry.moment is None:
-            return
-        moment, entry.moment = entry.moment, None
-        try:
-            entry.notes += (await self._pool.workspace_guard.end(moment)).notes
-            if not is_last and entry.id in self._tasks:
-                entry.moment = await self._begin()
-        except SandboxError as error:
-            entry.notes.append(f"[{error.full_text()}]")
+        """Set aside what the command left for programs outside since the last look; the next one is from before this one on."""
+        async with entry.looking:
+            if (moment := entry.moment) is None:
+                return
+            try:
+                entry.moment = None if is_last else await self._begin()
+                entry.notes += (await to_the_end(self._pool.workspace_guard.end(moment))).notes
+            except SandboxError as error:
+                entry.notes.append(f"[{error.full_text()}]")
 
     def _entry(self, identity: str) -> _Entry:
         entry = self._entries.get(identity.strip())

@@ -40,6 +40,7 @@ FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 _MOST_TICKS_MS = 20
 _CLOCK_SLACK_NS = 1_000_000_000
 _MAX_TOLD = 20
+_MOVED_AT_ONCE = 100  # with paths as long as they can be, so many fit into a frame
 _GIT_TOLD = "[the .git that this command made was moved to {target}: make it with the git tools]"
 _TOLD = "[{path}, which this command made, was moved to {target}: programs outside the sandbox would run what it says]"
 _NOTABLE = "[this command made or changed {paths}: programs outside the sandbox take instructions or settings from there]"
@@ -174,11 +175,16 @@ class WorkspaceGuard:
 
     async def _set_aside(self, places: Sequence[_Place]) -> tuple[dict[_Place, str], str]:
         """Return where each is now, and why something could not be moved."""
+        moved: dict[_Place, str] = {}
+        problem = ""
         own = {(folder, path or b"HEAD"): (folder, path) for folder, path in places}
-        fields = {"action": "set_aside", "paths": [[folder, path.hex()] for folder, path in own]}
-        reply, _ = await (await self._guard()).ask(replies.MovedReply, "guard", fields, limit_s=_GUARD_S)
-        moved = ((folder, bytes.fromhex(path), target) for folder, path, target in reply.moved)
-        return {own[folder, path]: _shown(folder, target) for folder, path, target in moved}, sanitize_line(reply.problem)
+        paths = [[folder, path.hex()] for folder, path in own]
+        for first in range(0, len(paths), _MOVED_AT_ONCE):
+            fields = {"action": "set_aside", "paths": paths[first : first + _MOVED_AT_ONCE]}
+            reply, _ = await (await self._guard()).ask(replies.MovedReply, "guard", fields, limit_s=_GUARD_S)
+            moved |= {own[folder, bytes.fromhex(path)]: _shown(folder, target) for folder, path, target in reply.moved}
+            problem = problem or sanitize_line(reply.problem)
+        return moved, problem
 
     async def _look(self, since_ns: int) -> tuple[list[_Found], bool]:
         found: list[_Found] = []

@@ -81,11 +81,8 @@ async def test_stopping_one_leaves_the_others_and_all_end_with_the_session(sandb
     assert await _becomes(mark, is_running=False)
     await sandbox.background.start(f"sleep {mark} & sleep {mark}")
     assert await _becomes(mark, is_running=True)
-    assert {each.id: each.exit_code is None for each in sandbox.background.commands()} == {
-        other.id: True,
-        started.id: False,
-        "b3": True,
-    }
+    go_on = {each.id: each.exit_code is None for each in sandbox.background.commands()}
+    assert go_on == {other.id: True, started.id: False, "b3": True}
     await sandbox.close()
     assert await _becomes(mark, is_running=False)
 
@@ -102,13 +99,15 @@ async def test_those_of_one_session_end_with_it_while_others_go_on(sandbox: Work
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_what_it_leaves_for_programs_outside_is_set_aside_when_it_is_read(sandbox: Sandbox, workspace: Path) -> None:
-    started = await sandbox.background.start("mkdir sub; git init -q sub; echo made; sleep 30")
-    text, _ = await sandbox.background.read(started.id, wait_s=5)
+    many = "for each in $(seq 150); do mkdir $each; touch $each/.envrc; sleep 0.002; done"
+    started = await sandbox.background.start(f"mkdir sub; git init -q sub; {many}; echo made; sleep 30")
+    text = ""
     while "made" not in text:
-        text += (await sandbox.background.read(started.id, wait_s=5))[0]
+        text += (await sandbox.background.read(started.id, wait_s=0.02))[0]
     text += (await sandbox.background.read(started.id))[0]
     assert "was moved to .lmagent/quarantine" in text
     assert not (workspace / "sub" / ".git").exists()
+    assert not list(workspace.glob("*/.envrc"))
 
 
 @pytest.mark.parametrize("backend", ISOLATED)
