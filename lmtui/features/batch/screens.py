@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from typing import ClassVar
 
 from textual import work
@@ -20,7 +19,7 @@ from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.effect_review import EffectReviewScreen
-from lmtui.tui.workbench_api import FeatureController, Handler
+from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
 _LOOK_S, _MOST_LINES = 2.0, 5
 _SIGNS: dict[str, Span] = {"green": ("✓", "good"), "unverified": ("✓", "good"), "unchanged": ("–", "muted"), "": ("○", "muted")}
@@ -32,8 +31,7 @@ class BatchList(ListDialog[BatchRow, None]):
     Args:
         batches: the port.
         words: a batch folder, arguments that start a batch, or empty for the newest.
-        session_id: returns the id of the session that gets the changes.
-        now: returns the time.
+        workbench: its active session gets the changes.
         open_session: brings a session to the front.
     """
 
@@ -45,15 +43,17 @@ class BatchList(ListDialog[BatchRow, None]):
         self,
         batches: WorkspaceBatches,
         words: str,
-        session_id: Callable[[], str],
-        now: Callable[[], datetime],
+        workbench: WorkbenchApi,
         open_session: Callable[[str], object],
     ) -> None:
         super().__init__()
-        self._batches, self._words, self._session_id, self._now = batches, words, session_id, now
-        self._open_session = open_session
+        self._batches, self._words, self._workbench, self._open_session = batches, words, workbench, open_session
         self._state = BatchState("")
         self.noun = "task"
+
+    def _session_id(self) -> str:
+        active = self._workbench.active
+        return active.session.id if active is not None else ""
 
     @work(group="batch", exclusive=True)
     async def on_mount(self) -> None:
@@ -99,7 +99,7 @@ class BatchList(ListDialog[BatchRow, None]):
         sign, style = _SIGNS.get(row.status, ("✗", "bad"))
         state = row.decision or ("overlaps" if row.overlaps and row.is_open else row.status or "waiting")
         if row.since_s:
-            sign, style, state = "▸", "accent", f"running {time_text(self._now().timestamp() - row.since_s)}"
+            sign, style, state = "▸", "accent", f"running {time_text(self._workbench.now().timestamp() - row.since_s)}"
         room = max(10, width - 3 - 8 - 14 - 15)
         lines = f"+{row.added} −{row.removed}" if row.diff else ""
         return (
@@ -235,10 +235,5 @@ class BatchController(FeatureController):
         return {"batch.show": self._show}
 
     def _show(self, path: str) -> None:
-        def session_id() -> str:
-            active = self.workbench.active
-            return active.session.id if active is not None else ""
-
-        _ = self.workbench.app.push_screen(
-            BatchList(self.host.extensions[WorkspaceBatches], path.strip(), session_id, self.workbench.now, self.open_session)
-        )
+        batches = self.host.extensions[WorkspaceBatches]
+        _ = self.workbench.app.push_screen(BatchList(batches, path.strip(), self.workbench, self.open_session))
