@@ -232,7 +232,7 @@ def _call_lines(event: events.ToolCallFinished, call: events.ToolCallStarted | N
     recovered = ", a recovered call" if call is not None and call.recovered else ""
     yield f"tool: {who}{name}{recovered} ... {result_words(event)}"
     most = _MAX_RESULT_LINES if call is not None and call.by else 0 if event.ok else _MAX_FAILURE_LINES
-    lines = quoted(event.result.rstrip()) if event.result.strip() and most else []
+    lines = quoted(event.result.rstrip().lstrip("\n")) if event.result.strip() and most else []
     yield from lines[:most]
     if len(lines) > most:
         yield f"and {pluralize(len(lines) - most, 'more line')}"

@@ -61,7 +61,7 @@ class EventPrinter:
                 yield from self._rest()
             case _:
                 pass
-        void = " What was said of this answer does not count." if self._streamed else ""
+        void = " Ignore the answer so far: it begins again." if self._streamed else ""
         is_again = isinstance(event, events.RetryScheduled)
         yield from (f"{line}{void if is_again else ''}" for line in self._text.lines(event))
         if is_again or isinstance(event, events.TurnStarted):
@@ -93,7 +93,7 @@ class EventPrinter:
             yield from _said(line)
 
     def _wait(self, event: events.ThinkingDelta | events.PrefillProgress, now: datetime) -> list[str]:
-        if self._waits_for is not type(event):
+        if self._waits_for not in (type(event), events.ThinkingDelta):
             self._waits_for, self._waits_since, self._said_at = type(event), now, now
         if (now - self._said_at).total_seconds() < PATIENCE_S:
             return []

@@ -67,7 +67,7 @@ TODOS = (Todo(1, "read", TodoStatus.COMPLETED), Todo(2, "write", TodoStatus.IN_P
 @for_each(("events", "lines"), [
     ([whole("One.\n\nTwo.")], ["lmtui answers:", "  One.", "", "  Two."]),
     ([THOUGHT, 6.0, TextDelta(text="So. It")], ["thinking, 6 seconds", "lmtui answers:", "  So."]),
-    ([THOUGHT, 11.0, THOUGHT, 1.0, THOUGHT, 12.0, CALL], ["still thinking, 11 seconds", "thinking, 24 seconds"]),
+    ([THOUGHT, 11.0, THOUGHT, PrefillProgress(ratio=0.1), 13.0, CALL], ["still thinking, 11 seconds", "thinking, 24 seconds"]),
     ([PrefillProgress(ratio=0.1), 4.0, PrefillProgress(ratio=0.3), 7.0, PrefillProgress(ratio=0.5)],
      ["the model reads the prompt, 50%"]),
     ([OWN, ToolCallFinished(call_id="c1", tool="shell", ok=True, result="a\nb", elapsed_ms=5)],
@@ -82,7 +82,7 @@ def test_what_was_streamed_before_a_retry_is_said_not_to_count_and_what_is_kept_
     assert told(TextDelta(text="No. "), whole("Yes."))[-2:] == ["the answer as it is kept:", "  Yes."]
     retry = RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")
     lines = told(TextDelta(text="Half a. tho"), retry, TextDelta(text="Whole."), whole("Whole."))
-    assert lines[2] == "busy. Again in 2 seconds, attempt 1 of 3. What was said of this answer does not count."
+    assert lines[2] == "busy. Again in 2 seconds, attempt 1 of 3. Ignore the answer so far: it begins again."
     assert lines[3:] == ["lmtui answers:", "  Whole."]
 
 
@@ -113,7 +113,7 @@ def test_a_turn_is_announced_with_its_calls_its_files_and_its_end() -> None:
 
 
 def test_a_failed_call_says_the_beginning_of_its_result() -> None:
-    result = "\n".join(f"line {number}" for number in range(9))
+    result = "\n" + "\n".join(f"line {number}" for number in range(9))
     lines = told(CALL, ToolCallFinished(call_id="c1", tool="read", ok=False, result=result, elapsed_ms=1500))
     assert lines[0] == "tool: read parser/lexer.py ... failed, 1.5 seconds"
     assert lines[-2:] == ["  line 4", "and 4 more lines"]
