@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import re
 import shlex
 import signal
 import sys
@@ -311,7 +312,7 @@ def _stopping(interrupt: Callable[[], object]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-_MOST_CHARS = 240
+_LONG = re.compile(r"(.{120}).{2,}(.{120})")  # how a call ended stands at the end of its line
 # What the end of a run says, or only a user who is there needs to hear.
 _UNTOLD = (
     events.ApprovalResolved, events.FilesChanged, events.FilesRestored, events.HostReached, events.ModeChanged,
@@ -426,7 +427,7 @@ class Reporter:
             return
         lines = self._text.lines(event)
         if isinstance(event, events.ToolCallFinished):  # its first words say why it failed, and a shell's exit code does
-            lines = (line[:_MOST_CHARS] for line in islice(lines, 1 if event.tool == "shell" else 2))
+            lines = (_LONG.sub(r"\1…\2", line) for line in islice(lines, 1 if event.tool == "shell" else 2))
         for line in lines:
             say(line, file=self._err, flush=True)
 

@@ -53,7 +53,7 @@ def ended(reason: TurnReason = TurnReason.DONE, **fields: object) -> TurnEnded:
 WORK = (
     SandboxSelected(backend="files", network="none", text="no shell: file tools only", is_weaker=True, reason="no docker"),
     TextDelta(text="half a thought"),
-    ToolCallStarted(call_id="c1", tool="shell", arguments={}, title="make test"),
+    ToolCallStarted(call_id="c1", tool="shell", arguments={}, title="make test" + " x" * 200),
     ToolCallFinished(call_id="c1", tool="shell", ok=False, result="secret result", elapsed_ms=12, summary="exit 2"),
     FilesChanged(call_id="c1", files=("a",)),
     RetryScheduled(attempt=1, attempts=3, wait_s=0.5, reason="busy"),
@@ -68,7 +68,7 @@ def test_text_puts_the_answer_alone_on_standard_output() -> None:
     assert (code, stage.out.getvalue()) == (0, "the answer\n")
     told = stage.err.getvalue()
     said = (
-        "sandbox: no shell: file tools only (no docker)", "tool: shell make test ... failed, exit 2, 12 ms\n",
+        "sandbox: no shell: file tools only (no docker)", "tool: shell make test x", " x ... failed, exit 2, 12 ms\n",
         "busy. Again in 1 second, attempt 1 of 3.", "warning: the window is small",
         "[done, 2 steps, sandbox files, 1 file changed, 1.5 seconds; session ",
     )  # fmt: skip
