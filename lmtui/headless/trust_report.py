@@ -60,10 +60,10 @@ def pick(rows: Sequence[str], question: str, read: Read, say: Say) -> int | None
     return int(typed) - 1 if typed.isdecimal() and 0 < int(typed) <= len(rows) else None
 
 
-def holds_text(items: Sequence[TrustItem], typed: str) -> str:
+def outcome_text(items: Sequence[TrustItem], typed: str) -> str:
     """Return when what was asked about holds after an answer, in an lmtui that is open too."""
     if typed not in YES:
-        return "None of this holds."
+        return "lmtui ignores all of this."
     now, later = part_by_time(items)
     parts = [f"From now on: {kinds_text(now)}."] if now else []
     return " ".join([*parts, *([f"From the next session on: {kinds_text(later)}."] if later else [])])
@@ -98,14 +98,14 @@ def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *,
     if trusted:
         say(f"Trusted by now: {kinds_text(trusted)}.  It is about: {kinds_text(items)}.")
     if not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        held = "None of this holds." if not trusted else "The rest does not hold."
+        held = "lmtui ignores all of this." if not trusted else "lmtui ignores the rest."
         say(f"{held} `lmtui config trust --yes` trusts it as it is now; a change asks again.")
         return EXIT_BLOCKED
     typed = "y" if is_yes else ask_trust(items, features.extensions[ToolServers].choose_reach, input, print)
     if typed is None:
         return _ask(workspace, trust, features, is_yes=False)
     trust.answer(items, is_trusted=typed in YES)
-    say(holds_text(items, typed))
+    say(outcome_text(items, typed))
     return 0
 
 

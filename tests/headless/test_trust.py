@@ -134,7 +134,7 @@ def test_what_came_later_is_asked_about_beside_what_is_trusted(folder: Folder) -
     assert folder.trust() == EXIT_BLOCKED
     said = folder.said()
     assert "Trusted by now: 1 MCP server.  It is about: 1 hook." in said
-    assert "The rest does not hold." in said
+    assert "lmtui ignores the rest." in said
 
 
 def test_where_a_server_runs_is_chosen_before_the_yes(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
