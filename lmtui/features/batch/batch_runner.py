@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -76,16 +75,17 @@ class BatchRunner:
     async def _work(self) -> None:
         wait_s = _FIRST_WAIT_S
         while self._queue:
-            async with self._cluster.slot() if self._cluster else contextlib.nullcontext():
-                if not self._queue or self.is_spent:
-                    return
-                task = self._queue.popleft()
-                self.progress.running[task.id] = time.time()
-                self._sent += 1
-                try:
-                    result, patch = await (self._cluster.run(task, self._sent) if self._cluster else self._do(task))
-                finally:
-                    self.progress.running.pop(task.id, None)
+            if self._cluster is not None:
+                await self._cluster.free()
+            if not self._queue or self.is_spent:
+                return
+            task = self._queue.popleft()
+            self.progress.running[task.id] = time.time()
+            self._sent += 1
+            try:
+                result, patch = await (self._cluster.run(task, self._sent) if self._cluster else self._do(task))
+            finally:
+                self.progress.running.pop(task.id, None)
             result = await to_the_end(asyncio.to_thread(self._folder.add, result, patch))
             self.progress.add(result)
             self._tell(result, self.progress)

@@ -153,7 +153,6 @@ class Cluster:
         self._joining: dict[str, asyncio.Task[None]] = {}
         self._watcher: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
-        self._taken = 0
         self._lost = ""
 
     @property
@@ -263,27 +262,17 @@ class Cluster:
         answer = found.get(address, "it does not answer")
         return f"{type(answer).__name__}: {answer}" if isinstance(answer, Exception) else answer
 
-    @contextlib.asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Wait for a free slot, and hold it.
+    async def free(self) -> None:
+        """Wait for a free slot; who runs a task at once has it.
 
         Raises:
             LmtuiError: no worker is left, or the scheduler is lost.
         """
-        await self._until(lambda: self._taken < self.slots)
-        self._taken += 1
-        try:
-            yield
-        finally:
-            self._taken -= 1
-            self._notify()
-
-    async def _until(self, is_so: Callable[[], bool]) -> None:
         none_since_s = 0.0
         while True:
             if self._lost:
                 raise LmtuiError(self._lost, RESUME)
-            if is_so():
+            if any(worker.running < worker.slots for worker in self._workers.values()):
                 return
             none_since_s = 0.0 if self._workers or self._joining else none_since_s or time.monotonic()
             if none_since_s and time.monotonic() - none_since_s > _NO_WORKER_S:
@@ -299,7 +288,7 @@ class Cluster:
         """
         deaths = 0
         while deaths < _MOST_DEATHS:
-            await self._until(lambda: any(worker.running < worker.slots for worker in self._workers.values()))
+            await self.free()
             worker = min(self._workers.values(), key=lambda each: (each.running / each.slots, each.address))
             worker.running += 1
             try:
