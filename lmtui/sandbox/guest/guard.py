@@ -221,7 +221,7 @@ class Layout:
         self._whole = self._root + b"/" if is_added else b""
         self._known: dict[bytes, _Folder] = {}
         self._is_cut = False  # the last walk did not see everything
-        self._covered: frozenset[tuple[bytes, int]] | None = None  # masked folders that were there before any command
+        self._covered: frozenset[tuple[bytes, int]] | None = None  # masked folders that are older than any command
         self._expressions: tuple[str, str, str] = ("", "", "")
         self._denied = self._secret = self._shown = _NOTHING
         self._met: dict[int, tuple[int, int, bool]] = {}  # masked files by inode: size, time, and whether denied
@@ -251,8 +251,8 @@ class Layout:
                 protected += folder.protected
             masked.update(dict.fromkeys(folder.masked))
         hidden = _outermost(masked)
-        if self._covered is None:
-            self._covered = frozenset((path, inode) for path, is_folder, _, inode in hidden[:_MAX_MASKED] if is_folder)
+        covered = frozenset((path, inode) for path, is_folder, _, inode in hidden[:_MAX_MASKED] if is_folder)
+        self._covered = covered if self._covered is None else covered & self._covered
         return {
             "read_only": [[path.hex(), *identity] for path, *identity in protected[:_MAX_READ_ONLY]],
             "masked": [[path.hex(), *facts] for path, *facts in hidden[:_MAX_MASKED]],
@@ -272,7 +272,7 @@ class Layout:
         room = _MAX_FOUND_BYTES
         for path, folder, _ in self._walk(surveys=True):
             there = folder.named | ({path: "bare"} if folder.marks else {})
-            for each, kind in sorted(there.items(), key=lambda row: row[1] == "read"):  # what is only told of comes last
+            for each, kind in sorted(there.items(), key=lambda row: row[1] == "read"):  # what is moved away comes first
                 room -= len(each)
                 if len(found) >= _MAX_FOUND or room < 0:
                     return {"found": found, "is_cut": True}
