@@ -67,13 +67,10 @@ def read_schedule(text: str, now: datetime, zone: tzinfo) -> str:
 
 def first_time(schedule: str, now: datetime, zone: tzinfo) -> datetime | None:
     """Return when a new job runs first; None for one that waits for a start."""
-    match schedule.partition(" ")[::2]:
-        case "once", _:
-            return now
-        case "at", moment:
-            return datetime.fromisoformat(moment)
-        case _:
-            return next_time(schedule, now, zone)
+    word, _, moment = schedule.partition(" ")
+    if word == "at":
+        return datetime.fromisoformat(moment)
+    return now if word == "once" else next_time(schedule, now, zone)
 
 
 def next_time(schedule: str, after: datetime, zone: tzinfo, last_due: datetime | None = None) -> datetime | None:
