@@ -228,6 +228,8 @@ def _app(
         given = {"--host-url": getattr(arguments, "host_url", ""), "--token-file": getattr(arguments, "token_file", "")}
         words = [f"{name}={value}" for name, value in given.items() if value]
         command_line.open_app(app.next_folder, app.next_session, words)
+    if is_demo:
+        say(f"The demo's files are in {arguments.demo_folder}.")
     return app.return_code or 0
 
 
@@ -462,9 +464,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     if given:
         arguments.workspace = str(folder)
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
-        code = _app(arguments, task=_demo_task(arguments), is_demo=True)
-        say(f"The demo's files are in {folder}.")
-        return code
+        return _app(arguments, task=_demo_task(arguments), is_demo=True)
     from lmtui.headless import run as headless
 
     _, loaded = _settings(arguments)
