@@ -258,7 +258,7 @@ async def start(
             parts.push_async_callback(guard.close)
             finding = find_tools(guard, workspace, outside or OutsideFolders(), masks)
             if backend.has_mounts:
-                backend.tools, layout = await asyncio.gather(finding, look(guard, masks, writable))
+                backend.tools, layout = await asyncio.gather(finding, look(guard, masks, writable, is_first=True))
             else:
                 backend.tools, layout = await finding, SandboxLayout()
             if not may_lack and backend.image == DEFAULT_IMAGE and (lacking := lacking_in_image(backend.tools)):

@@ -275,13 +275,13 @@ async def greeted(link: Link, kind: InstanceKind, layout: SandboxLayout) -> Clie
     return client
 
 
-async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = ()) -> SandboxLayout:
-    """Return what to protect and mask now, in the workspace and in writable added folders.
+async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = (), *, is_first: bool = False) -> SandboxLayout:
+    """Return what to protect and mask now, in the workspace and in writable added folders; `is_first` is before any command.
 
     Raises:
         SandboxError: not all that a rule denies can be found or masked.
     """
-    fields = {"action": "layout", "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
+    fields = {"action": "layout", "is_first": is_first, "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
     layout = SandboxLayout()
     for folder in ("", *added):
         reply, _ = await guard.ask(replies.LayoutReply, "guard", {**fields, "folder": folder}, limit_s=_ANSWER_S)

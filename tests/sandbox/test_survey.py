@@ -71,7 +71,7 @@ def test_what_is_hidden_is_looked_into_if_a_command_may_have_made_it(tmp_path: P
     layout = guard.Layout(str(tmp_path))
     for name in (".ssh", ".aws"):
         (tmp_path / name / ".vscode").mkdir(parents=True)
-        layout.look("", secret_regex(), "")
+        layout.look("", secret_regex(), "", is_first=name == ".ssh")
     assert _found(tmp_path, 0, layout) == {".aws/.vscode": "run"}
 
 

@@ -221,18 +221,19 @@ class Layout:
         self._whole = self._root + b"/" if is_added else b""
         self._known: dict[bytes, _Folder] = {}
         self._is_cut = False  # the last walk did not see everything
-        self._covered: frozenset[tuple[bytes, int]] | None = None  # masked folders that are older than any command
+        self._covered: frozenset[tuple[bytes, int]] = frozenset()  # masked folders that are older than any command
         self._expressions: tuple[str, str, str] = ("", "", "")
         self._denied = self._secret = self._shown = _NOTHING
         self._met: dict[int, tuple[int, int, bool]] = {}  # masked files by inode: size, time, and whether denied
 
-    def look(self, denied: str, secret: str, shown: str) -> Message:
+    def look(self, denied: str, secret: str, shown: str, *, is_first: bool = False) -> Message:
         """Walk the workspace.
 
         Args:
             denied: an expression for the paths that no process may see, in all folders.
             secret: another, for folders that are not of dependencies.
             shown: another, for those of them that are not masked.
+            is_first: no command has run yet.
 
         Returns:
             `read_only`: paths in hex, each with its device and inode; `masked`: likewise, with whether it is a folder, whether
@@ -252,7 +253,7 @@ class Layout:
             masked.update(dict.fromkeys(folder.masked))
         hidden = _outermost(masked)
         covered = frozenset((path, inode) for path, is_folder, _, inode in hidden[:_MAX_MASKED] if is_folder)
-        self._covered = covered if self._covered is None else covered & self._covered
+        self._covered = covered if is_first else covered & self._covered
         return {
             "read_only": [[path.hex(), *identity] for path, *identity in protected[:_MAX_READ_ONLY]],
             "masked": [[path.hex(), *facts] for path, *facts in hidden[:_MAX_MASKED]],
@@ -308,7 +309,7 @@ class Layout:
             if not surveys:
                 folders += [each for each, inode in folder.inner.items() if inode is None]
             elif not folder.marks or not path:
-                inner = [each for each in folder.inner.items() if each not in (self._covered or ())]
+                inner = [each for each in folder.inner.items() if each not in self._covered]
                 folders += [each for each, _ in inner if folder.named.get(each) != "run"]
         if surveys and not self._is_cut:
             self._known = seen  # others are gone
@@ -546,7 +547,8 @@ class Guard:
         if name:
             with suppress(OSError):
                 os.mkdir(".lmagent", 0o755, dir_fd=self._roots[name])
-        found = layout.look(*(str(message[each]) for each in ("denied", "secret", "shown")))
+        expressions = (str(message[each]) for each in ("denied", "secret", "shown"))
+        found = layout.look(*expressions, is_first=bool(message["is_first"]))
         if name and found["lmagent"] == "folder":
             inode = os.stat(".lmagent", dir_fd=self._roots[name], follow_symlinks=False).st_ino
             found["masked"] = [[b".lmagent".hex(), True, False, inode], *found["masked"]]
