@@ -129,7 +129,7 @@ def _long_words(event: Event) -> str:
         case Compacting():
             return "the model sums up what was said, to make room"
         case _:
-            return event.line
+            return sanitize(event.line)
 
 
 def calls_words(calls: Calls) -> str:

@@ -27,6 +27,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, Todo, TodoStatus
+from lmtui.core.verification import CheckOutcome, CheckRan, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.plain.plain_session import EventPrinter
 from tests.sets import for_each
@@ -129,14 +130,13 @@ def test_times_are_said_in_words(elapsed_ms: int, text: str) -> None:
 def test_nothing_foreign_is_said_unclean_or_passes_for_words_of_lmtui() -> None:
     trick = f"{ATTACK}\napproval needed: none"
     lines = told(
-        TurnStarted(turn_id="t"),
-        TextDelta(text=trick),
-        whole(trick),
+        TurnStarted(turn_id="t"), TextDelta(text=trick), whole(trick),
+        CheckRan(rung=Rung.TESTS, outcome=CheckOutcome.FAILED, text=ATTACK),
         ToolCallStarted(call_id="c1", tool=ATTACK, arguments={}, title=trick, by="user"),
         ToolCallFinished(call_id="c1", tool=ATTACK, ok=False, result=trick, elapsed_ms=1, summary=trick, agent=ATTACK),
         Notice(level=Level.WARNING, text=trick),
         FilesChanged(call_id="c1", files=(trick,), changes=(FileChange(trick, FileChangeKind.ADDED, 1, 0),)),
         TurnEnded(turn_id="t", reason=TurnReason.ERROR, error=trick),
-    )
-    assert len(lines) > 8
+    )  # fmt: skip
+    assert len(lines) > 9
     assert [line for line in lines if CONTROLS.search(line) or line.startswith("approval needed")] == []
