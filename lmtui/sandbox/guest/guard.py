@@ -283,8 +283,8 @@ class Layout:
     def _walk(self, *, has_dependencies: bool = True, surveys: bool = False) -> Iterator[tuple[bytes, _Folder, bool]]:
         """Yield the folders and whether they are of dependencies, those near the root first.
 
-        One that `surveys` does not look into repositories without a work tree, and what programs outside run as a whole, but
-        into masked folders that may have been made by a command, which sees them.
+        One that `surveys` leaves out what is in bare repositories, and in what programs outside run as a whole.  It looks into
+        masked folders that were not there at the first look: the command that made one has no mount over it.
         """
         self._is_cut = False
         if len(self._known) > 2 * _MAX_FOLDERS:
