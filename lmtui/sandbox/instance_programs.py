@@ -197,7 +197,7 @@ class SandboxBackground:
         return await self._pool.workspace_guard.begin() if is_isolated else None
 
     async def _look(self, entry: _Entry, *, is_last: bool = False) -> None:
-        """Set aside what the command left for programs outside ; the next look goes back to before this one."""
+        """Set aside what the command left for programs outside; the next look goes back to before this one."""
         async with entry.looking:
             if (moment := entry.moment) is None:
                 return
