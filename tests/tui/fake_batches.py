@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,15 +14,7 @@ from lmtui.features.batch.values import BatchRow, BatchState, with_overlaps
 STARTED_S = datetime(2026, 3, 14, 14, 1, 20, tzinfo=UTC).timestamp()
 ROWS = (
     BatchRow(
-        "1",
-        "green",
-        "Add type hints to parser/lexer.py",
-        ("parser/lexer.py",),
-        14,
-        6,
-        diff="x",
-        decision="accepted",
-        elapsed_s=48.0,
+        "1", "green", "Add type hints to parser/lexer.py", ("parser/lexer.py",), 14, 6, "x", decision="accepted", elapsed_s=48.0
     ),
     BatchRow("2", "green", "Add type hints to parser/tokens.py", ("parser/tokens.py",), 9, 3, diff="x", elapsed_s=31.0),
     BatchRow("3", "unverified", "Sort the imports of parser/tokens.py [red]\x1b[2J", ("parser/tokens.py",), 2, 2, diff="x"),
@@ -49,6 +42,7 @@ class FakeReview:
         return ()
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        await self._batches.may_go_on.wait()
         if self._id in self._batches.stale:
             raise SandboxError("its files have changed since: parser/tokens.py", "Undo the other change first.")
         self._batches.decide(self._id, "accepted" if units is None else "partly accepted")
@@ -67,6 +61,8 @@ class FakeBatches:
         self.stale: set[str] = set()
         self.opened = ""
         self.is_disk_full = False
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
 
     def check_disk(self) -> None:
         if self.is_disk_full:

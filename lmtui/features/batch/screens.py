@@ -159,9 +159,11 @@ class BatchList(ListDialog[BatchRow, None]):
             return
         if row.is_accepted:
             self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
-            return
-        text = f"Other tasks changed the same files: {', '.join(row.overlaps)}. Their changes may then no longer apply."
-        self._accept([row], Confirm(f"Accept task {row.id}?", text) if row.overlaps else None)
+        elif row.overlaps:
+            text = f"Other tasks changed the same files: {', '.join(row.overlaps)}. Their changes may then no longer apply."
+            self._ask([row], Confirm(f"Accept task {row.id}?", text))
+        else:
+            self._accept([row])
 
     def action_batch_accept_all(self) -> None:
         """Accept all green tasks that do not overlap with others, after confirmation."""
@@ -174,12 +176,15 @@ class BatchList(ListDialog[BatchRow, None]):
         left = sum(row.is_open for row in self._state.rows) - len(rows)
         rest = f" {left} more need review." if left else ""
         text = f"{what}, and no other task changed the same files.{rest}"
-        self._accept(rows, Confirm(f"Accept {pluralize(len(rows), 'task')}?", text))
+        self._ask(rows, Confirm(f"Accept {pluralize(len(rows), 'task')}?", text))
 
-    @work(group="batch-accept", exclusive=True)
-    async def _accept(self, rows: Sequence[BatchRow], question: Confirm | None) -> None:
-        if question is not None and not await self.app.push_screen_wait(question):
-            return
+    @work(group="batch-ask")
+    async def _ask(self, rows: Sequence[BatchRow], question: Confirm) -> None:
+        if await self.app.push_screen_wait(question):
+            self._accept(rows)
+
+    @work(group="batch-accept", exclusive=True)  # a new one ends the one before, but only once it is sure
+    async def _accept(self, rows: Sequence[BatchRow]) -> None:
         problems: list[str] = []
         notes: list[str] = []
         for number, row in enumerate(rows, 1):

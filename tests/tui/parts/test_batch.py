@@ -68,10 +68,13 @@ async def a_decision_that_cannot_be_written_down_is_told(driver: Driver) -> None
 async def a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_no_longer_fits(driver: Driver) -> None:
     host = driver.host
     host.extensions.batches.stale.add("3")
+    host.extensions.batches.may_go_on.clear()
     await listed(driver)
-    await driver.press("down", "y", to="Confirm")
+    await driver.press("down", "down", "down", "y", "up", "up", "y", to="Confirm")
     await driver.until_shown("Other tasks")
     await driver.press("n")
+    host.extensions.batches.may_go_on.set()
+    await driver.until_shown("task 4 is accepted")
     assert host.extensions.batches.rows[1].decision == ""
     await driver.press("y", to="Confirm")
     await driver.press("y")
