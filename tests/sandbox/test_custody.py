@@ -111,11 +111,7 @@ async def test_what_git_checks_out_is_told_and_stays(sandbox: Sandbox, workspace
 def test_what_is_set_aside_is_packed(tmp_path: Path, name: str) -> None:
     (tmp_path / ".lmagent").mkdir()
     evil = tmp_path / "sub" / ".git"
-    evil.parent.mkdir()
-    if name == "plain":
-        evil.write_text("gitdir: x")
-    else:
-        fill(evil, {"hooks/pre-commit": "evil"})
+    fill(evil.parent, {".git": "gitdir: x"} if name == "plain" else {".git/hooks/pre-commit": "evil"})
     if name == "closed":
         for path in (evil / "hooks", evil, evil.parent):
             path.chmod(0o000 if path != evil.parent else 0o555)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.permissions.path_patterns import secret_regex
-from lmtui.sandbox.guest import guard
+from lmtui.sandbox.guest import guard, protocol
 from lmtui.sandbox.workspace_guard import FILE_CLOCK
 from tests.sets import for_each
 
@@ -59,10 +59,8 @@ def test_only_what_changed_since_is_fresh(tmp_path: Path) -> None:
     time.sleep(0.02)
     layout = guard.Layout(str(tmp_path))
     assert _found(tmp_path, now_ns, layout) == {}
-    (tmp_path / "old/.git/hooks/pre-commit").touch()
-    (tmp_path / "old/.vscode/tasks.json").touch()
-    (tmp_path / ".claude/settings.json").touch()
-    (tmp_path / "old/.idea").touch()
+    for name in ("old/.git/hooks/pre-commit", "old/.vscode/tasks.json", ".claude/settings.json", "old/.idea"):
+        (tmp_path / name).touch()
     runs = {"old/.idea": "run", "old/.vscode": "run"}
     assert _found(tmp_path, now_ns, layout) == {"old/.git": "gitconfig", ".claude": "read", **runs}
 
@@ -80,6 +78,12 @@ def test_many_names_do_not_hide_one_that_is_run(tmp_path: Path, monkeypatch: pyt
     for name in (*(f".bashrc{'.' * number}" for number in range(9)), ".envrc"):
         (tmp_path / name).touch()
     assert ".envrc" in _found(tmp_path)
+
+
+def test_the_answer_fits_into_a_frame_however_long_the_names_are(tmp_path: Path) -> None:
+    for number in range(1100):
+        (tmp_path / ("p" * 240) / f"{number:0240}/.git/hooks").mkdir(parents=True)
+    assert protocol.encode(guard.Layout(str(tmp_path)).survey(0))
 
 
 def test_links_are_found_but_never_followed(tmp_path: Path) -> None:

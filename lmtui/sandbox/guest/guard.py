@@ -175,7 +175,7 @@ _OWN = (b".git", b".lmagent")
 _MAX_READ_ONLY = 48
 _MAX_READ_ONLY_DEPTH = 5
 _MAX_MASKED = 300
-_MAX_FOUND, _MAX_FOUND_BYTES = 2000, 262_144
+_MAX_FOUND, _MAX_FOUND_BYTES = 2000, 450_000  # in hex they still fit into a frame
 _MAX_INNER = 500
 _VISIBLE = frozenset(name.encode() for name in READ_OUTSIDE if not name.startswith("."))
 _GIT_MARKS = frozenset((b"HEAD", b"objects", b"refs", b"commondir"))
@@ -274,10 +274,11 @@ class Layout:
         for path, folder, _ in self._walk(surveys=True):
             there = folder.named | ({path: "bare"} if folder.marks else {})
             for each, kind in sorted(there.items(), key=lambda row: row[1] == "read"):  # what is moved away comes first
-                room -= len(each)
+                rows = list(self._judged(each, kind, folder.marks, since_ns))
+                room -= len(each) * len(rows)
                 if len(found) >= _MAX_FOUND or room < 0:
                     return {"found": found, "is_cut": True}
-                found += self._judged(each, kind, folder.marks, since_ns)
+                found += rows
         return {"found": found, "is_cut": self._is_cut}
 
     def _walk(self, *, has_dependencies: bool = True, surveys: bool = False) -> Iterator[tuple[bytes, _Folder, bool]]:
