@@ -76,7 +76,7 @@ class BatchRunner:
         wait_s = _FIRST_WAIT_S
         while self._queue:
             if self._cluster is not None:
-                await self._cluster.free()
+                await self._cluster.free(self.progress.running)  # those whose worker died are sent again first
             if not self._queue or self.is_spent:
                 return
             task = self._queue.popleft()

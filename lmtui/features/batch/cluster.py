@@ -19,7 +19,7 @@ import signal
 import tarfile
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -262,8 +262,8 @@ class Cluster:
         answer = found.get(address, "it does not answer")
         return f"{type(answer).__name__}: {answer}" if isinstance(answer, Exception) else answer
 
-    async def free(self) -> None:
-        """Wait for a free slot; who runs a task at once has it.
+    async def free(self, before: Collection[str] = ()) -> None:
+        """Wait for a free slot, behind the tasks under way that come `before`; who runs a task at once has it.
 
         Raises:
             LmtuiError: no worker is left, or the scheduler is lost.
@@ -272,7 +272,7 @@ class Cluster:
         while True:
             if self._lost:
                 raise LmtuiError(self._lost, RESUME)
-            if any(worker.running < worker.slots for worker in self._workers.values()):
+            if len(before) < self.slots and any(worker.running < worker.slots for worker in self._workers.values()):
                 return
             none_since_s = 0.0 if self._workers or self._joining else none_since_s or time.monotonic()
             if none_since_s and time.monotonic() - none_since_s > _NO_WORKER_S:

@@ -188,8 +188,9 @@ async def test_a_task_whose_worker_dies_is_done_by_one_that_joins_later() -> Non
         client.does["b"] = DONE
         result, patch = await working
         assert (result.status, patch, told) == ("green", b"patch", ["worker a was lost"])
-        assert ("b", "check_worker") in client.asked
-        assert cluster.slots == 1
+        assert (("b", "check_worker") in client.asked, cluster.slots) == (True, 1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(cluster.free([TASK.id]), 0.05)  # its slot is for this one
 
 
 async def test_a_task_that_kills_three_workers_or_that_a_worker_cannot_run_has_failed_and_the_batch_goes_on() -> None:
