@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -98,7 +99,7 @@ def test_a_table_keeps_what_is_added_and_changed_and_forgets_done_jobs_after_a_w
     assert table.add(job(0))
     before = other.version()
     assert other.version() == before
-    assert table.add(job(1))  # of the same moment
+    assert table.add(job(1, created=NOW + timedelta(milliseconds=500)))  # of the same second
     assert other.version() != before
     assert table.add(job(2, source="inbox a.task 1"))
     assert not table.add(job(3, source="inbox a.task 1"))
@@ -117,16 +118,15 @@ def test_a_table_keeps_what_is_added_and_changed_and_forgets_done_jobs_after_a_w
     other.close()
 
 
-def test_one_at_a_time_serves_a_folder(workspace: Path) -> None:
+def test_one_at_a_time_serves_a_folder_that_can_be_locked(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = ServingLock(workspace), ServingLock(workspace)
-    assert one.take()
-    assert one.take()
-    assert ServingLock(workspace).is_taken()
-    assert not other.take()
+    assert (one.take(), one.take(), other.take(), ServingLock(workspace).is_taken()) == (True, True, False, True)
     one.release()
     assert not ServingLock(workspace).is_taken()
     assert other.take()
     other.release()
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError("No locks available")))
+    assert not one.take()
 
 
 def _count_up(workspace: Path, times: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -31,14 +32,13 @@ class ServingLock:
         self.is_held = False
 
     def take(self) -> bool:
-        """Take the lock and tell whether it is held here now."""
+        """Take the lock and tell whether it is held here now; where nothing can be written nobody else has it."""
         if not self.is_held:
             try:
                 self._held.enter_context(locked(self._path, waits=False))
-            except BlockingIOError:
-                return False
-            except OSError:  # nothing can be written there, by anybody else either
-                pass
+            except OSError:
+                if os.access(self._path, os.W_OK):
+                    return False
             self.is_held = True
         return True
 
@@ -137,7 +137,7 @@ class JobFile(IndexFile):
             return database.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).rowcount > 0
 
     def _all(self, database: sqlite3.Connection) -> JobsRead:
-        rows = database.execute("SELECT * FROM jobs ORDER BY created, id").fetchall()
+        rows = database.execute("SELECT * FROM jobs ORDER BY rtrim(created, 'Z'), id").fetchall()
         return JobsRead(tuple(from_row(dict(zip(NAMES, row, strict=True))) for row in rows), self.aside)
 
     def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
