@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -66,8 +65,7 @@ def test_nothing_is_made_by_looking_and_nothing_read_that_came_with_a_folder(wor
     table = JobFile(workspace)
     assert not table.exists()
     assert (table.read().records, table.change(lambda records: records)) == ((), ())
-    assert not table.remove("a")
-    assert not ServingLock(workspace).is_taken()
+    assert (table.remove("a"), ServingLock(workspace).is_taken()) == (False, False)
     assert [*workspace.iterdir()] == []
     JobFile(workspace).add(job())
     index = workspace_state_dir(workspace) / "index.db"
@@ -97,8 +95,7 @@ def test_a_table_that_was_taken_away_is_made_anew_and_one_of_a_newer_lmtui_left_
 def test_a_table_keeps_what_is_added_and_changed_and_forgets_done_jobs_after_a_while(workspace: Path) -> None:
     table, other = JobFile(workspace), JobFile(workspace)
     assert table.add(job(0))
-    before = other.version()
-    assert other.version() == before
+    assert (before := other.version()) == other.version()
     assert table.add(job(1, created=NOW + timedelta(milliseconds=500)))  # of the same second
     assert other.version() != before
     assert table.add(job(2, source="inbox a.task 1"))
@@ -122,10 +119,13 @@ def test_one_at_a_time_serves_a_folder_that_can_be_locked(workspace: Path, monke
     one, other = ServingLock(workspace), ServingLock(workspace)
     assert (one.take(), one.take(), other.take(), ServingLock(workspace).is_taken()) == (True, True, False, True)
     one.release()
-    assert not ServingLock(workspace).is_taken()
-    assert other.take()
+    assert (ServingLock(workspace).is_taken(), other.take()) == (False, True)
     other.release()
-    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError("No locks available")))
+
+    def refuse(*_: object) -> None:
+        raise OSError("No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
     assert not one.take()
 
 
