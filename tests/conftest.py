@@ -29,6 +29,7 @@ from pathlib import Path
 import pytest
 from _pytest.assertion import rewrite
 from hypothesis import settings
+from hypothesis.internal import charmap
 from hypothesis.internal.conjecture import providers
 
 from lmtui.core.errors import SandboxUnavailable
@@ -46,7 +47,7 @@ _copied = backend._copied
 _GIVES_MEMORY_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}  # what a test with a large text took
 _ROOT = Path(__file__).parents[1]
 _NEVER_LOADED = re.compile(r"/(?:pip|setuptools|google|opentelemetry|pygments/lexers)/")
-_config: pytest.Config
+_configs: list[pytest.Config] = []
 gc.disable()  # modules and tests are loaded first, and stay
 
 
@@ -112,20 +113,22 @@ def _compile_once(config: pytest.Config) -> None:
         compileall.compile_dir(packages, quiet=2, workers=2, rx=_NEVER_LOADED)
     compileall.compile_dir(_ROOT / "lmtui", quiet=2, workers=2)
     compileall.compile_dir(_ROOT / "tests", quiet=2, workers=2, rx=re.compile(r"/(?:test_\w+|conftest)\.py$"))
-    with ProcessPoolExecutor(2, multiprocessing.get_context("fork"), _set_config, (config,)) as pool:
+    _configs.append(config)  # for the processes, which are forks
+    with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+        _ = pool.submit(_keep_letters)
         list(pool.map(_rewrite, sorted((_ROOT / "tests").rglob("test_*.py")), chunksize=8))
 
 
-def _set_config(config: pytest.Config) -> None:
-    global _config  # noqa: PLW0603 - of a process for one purpose
-    _config = config
+def _keep_letters() -> None:
+    """Let hypothesis write down which letters UTF-8 has; to find that out would take each worker a second and 200 MB."""
+    charmap.intervals_from_codec("utf-8")
 
 
 def _rewrite(path: Path) -> None:
     pyc = rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}"
     if rewrite._read_pyc(path, pyc) is None and rewrite.try_makedirs(pyc.parent):
-        stat, code = rewrite._rewrite_test(path, _config)
-        rewrite._write_pyc(_config.stash[rewrite.assertstate_key], code, stat, pyc)
+        stat, code = rewrite._rewrite_test(path, _configs[0])
+        rewrite._write_pyc(_configs[0].stash[rewrite.assertstate_key], code, stat, pyc)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -163,10 +166,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
 
 
 def _deal(items: list[pytest.Item], workers: int) -> None:
-    """Give each worker as many tests, the short ones last, and those of a folder to as few as possible.
-
-    Workers that wait for the last one are idle, and each keeps what the tests of a folder load.
-    """
+    """Give each worker as many tests, the short ones last, those of a folder together: they load and keep the same."""
     piles: list[list[pytest.Item]] = [[] for _ in range(workers)]
     for is_short in (False, True):
         some = [item for item in items if _LONG.isdisjoint(item.path.parts) is is_short]
