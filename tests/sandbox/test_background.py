@@ -100,9 +100,9 @@ async def test_those_of_one_session_end_with_it_while_others_go_on(sandbox: Work
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_what_it_leaves_for_programs_outside_is_set_aside_when_it_is_read(sandbox: Sandbox, workspace: Path) -> None:
     many = "for each in $(seq 150); do mkdir $each; touch $each/.envrc; sleep 0.002; done"
-    started = await sandbox.background.start(f"mkdir sub; git init -q sub; {many}; echo made; sleep 30")
+    started = await sandbox.background.start(f"mkdir sub; git init -q sub; {many}; echo complete; sleep 30")
     text = ""
-    while "made" not in text:
+    while "complete" not in text:
         text += (await sandbox.background.read(started.id, wait_s=0.02))[0]
     text += (await sandbox.background.read(started.id))[0]
     assert "was moved to .lmagent/quarantine" in text
