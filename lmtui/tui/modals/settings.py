@@ -18,11 +18,11 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import calls_words
 from lmtui.core.events import ROOT, Envelope, MessageAdded, UsageUpdated
 from lmtui.core.messages import Role
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import Session, SettingRow, SettingsControls
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.commands import Command, Scope
-from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, pad, plain
+from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, pad
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
 from lmtui.tui.modals.results import Choice
@@ -31,20 +31,33 @@ from lmtui.tui.session_state import SessionState
 from lmtui.tui.wording import tokens_text, window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
-NUMBER_CELLS, SHARE_CELLS, SECONDS_CELLS, STATE_CELLS = 8, 6, 8, 10
-LEAST_NAME = 12
+LEAST_TITLE = 10
 PIN = "pinned"
 OPEN, SHUT = "▾ ", "▸ "
 TOOLS = "tools"
+FOLDS = "Enter collapses the group (display only)."
+FIXED = "Only results and what came with your messages can be folded, left out or pinned."
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One row: `make` draws it for a width.  `key` is empty for a group's own line and else unique in its group."""
+    """One row: a title, and behind it what stands in the columns.  `key` is empty for a group's own line, else unique in it.
+
+    `about` is what can be said of it, `item` the message that it is about.
+    """
 
     group: str
     key: str
-    make: Callable[[int], Line]
+    title: str
+    role: StyleRole
+    cells: Line
+    about: str
+    item: WindowItem | None = None
+
+    def line(self, head: str, width: int) -> Line:
+        """Return it for a width, with the room for its cells that the names of the columns take."""
+        room = max(LEAST_TITLE, width - len(head))
+        return ((pad(fit(sanitize_line(self.title), room - 1), room), self.role), *self.cells)
 
 
 def window_head(parts: Sequence[WindowPart], state: SessionState) -> str:
@@ -53,38 +66,39 @@ def window_head(parts: Sequence[WindowPart], state: SessionState) -> str:
     size = state.model.window_tokens
     window = f" of {window_text(size)}" if size else "; the server does not say how large it is"
     usage = state.usage
-    if usage is None or usage.is_estimate:
-        return f"about {tokens_text(total)} tokens{window}"
-    return f"about {tokens_text(total)} tokens{window}; {tokens_text(usage.usage.prompt_tokens)} in the last request"
+    last = "" if usage is None or usage.is_estimate else f"; {tokens_text(usage.usage.prompt_tokens)} in the last request"
+    return f"about {tokens_text(total)} tokens{window}{last}"
 
 
-def column_head(width: int) -> Line:
-    """Return the names of the columns."""
-    numbers = f"{'tokens':>{NUMBER_CELLS}}{'share':>{SHARE_CELLS}}{'to read':>{SECONDS_CELLS}}"
-    return ((pad("", max(LEAST_NAME, _part_cells(width) + 2)) + numbers, "muted"),)
-
-
-def window_rows(parts: Sequence[WindowPart], window_tokens: int, read_s: Callable[[int], float]) -> list[GroupRow]:
+def window_rows(
+    parts: Sequence[WindowPart], window_tokens: int, read_s: Callable[[int], float], about_tools: str = ""
+) -> list[GroupRow]:
     """Return a row for each part and, below it, for each message in it; at the end what is free."""
     total = sum(part.tokens for part in parts)
     whole = max(window_tokens, total, 1)
+
+    def cells(tokens: int, seconds: float, state: str = "", role: StyleRole = "") -> Line:
+        return (
+            (f"{tokens_text(tokens):>8}", role),
+            (f"{tokens / whole:>6.0%}", "muted"),
+            (f"{seconds_text(seconds):>8}", "muted"),
+            (f"  {fit(state, 20)}" if state else "", "accent"),
+        )
+
     rows: list[GroupRow] = []
     for part in parts:
         title = part.name + (f"  {part.count:,}×" if part.count > 1 else "")
-        line = _window_line(title, "strong", part.tokens, whole, read_s(part.tokens))
-        rows.append(GroupRow(part.name, "", line))
+        about = about_tools if part.name == TOOLS else FOLDS
+        rows.append(GroupRow(part.name, "", title, "strong", cells(part.tokens, read_s(part.tokens)), about))
         for at, item in enumerate(part.items):
-            line = _item_line(item, whole, read_s(item.tokens))
-            rows.append(GroupRow(part.name, item_key(item, at), line))
+            state = " · ".join(filter(None, (item.state, PIN if item.is_pinned else "")))
+            shown = cells(item.tokens, read_s(item.tokens), state)
+            about = cost_text(item, read_s) if item.id else FIXED
+            role: StyleRole = "muted" if item.state else ""
+            rows.append(GroupRow(part.name, item.id or f"#{at}", f"  {item.title}", role, shown, about, item))
     if window_tokens > total:
-        line = _window_line("free", "muted", window_tokens - total, whole, 0.0, is_dim=True)
-        rows.append(GroupRow("free", "", line))
+        rows.append(GroupRow("free", "", "free", "muted", cells(window_tokens - total, 0.0, role="muted"), FOLDS))
     return rows
-
-
-def item_key(item: WindowItem, place: int) -> str:
-    """Return what a row is known by: its message's own id, else its place."""
-    return item.id or f"#{place}"
 
 
 def cost_text(item: WindowItem, read_s: Callable[[int], float]) -> str:
@@ -103,35 +117,8 @@ def seconds_text(seconds: float, before: str = "", after: str = "") -> str:
     return f"{before}{seconds:.1f} s{after}" if seconds < 100 else f"{before}{seconds / 60:.0f} min{after}"
 
 
-def _item_line(item: WindowItem, whole: int, seconds: float) -> Callable[[int], Line]:
-    state = " · ".join(filter(None, (item.state, PIN if item.is_pinned else "")))
-    return _window_line(f"  {item.title}", "muted" if item.state else "", item.tokens, whole, seconds, state=state)
-
-
-def _window_line(
-    title: str, role: StyleRole, tokens: int, whole: int, seconds: float, *, state: str = "", is_dim: bool = False
-) -> Callable[[int], Line]:
-    def make(width: int) -> Line:
-        cells = _part_cells(width)
-        line: Line = (
-            (pad(fit(sanitize_line(title), cells - 1), cells), role),
-            (f"{tokens_text(tokens):>{NUMBER_CELLS}}", ""),
-            (f"{tokens / whole:>{SHARE_CELLS}.0%}", "muted"),
-            (f"{seconds_text(seconds):>{SECONDS_CELLS}}", "muted"),
-            (f"  {fit(state, STATE_CELLS * 2)}" if state else "", "accent"),
-        )
-        return ((plain(line), "muted"),) if is_dim else line
-
-    return make
-
-
-def _part_cells(width: int) -> int:
-    return max(LEAST_NAME, width - NUMBER_CELLS - SHARE_CELLS - SECONDS_CELLS - STATE_CELLS)
-
-
-COUNT_CELLS, TIME_CELLS, SPEED_CELLS, CAUSE_CELLS = 7, 8, 6, 20
-LEAST_CAUSE = 10
 FIRST = "first request"
+OF_A_TURN = "Enter folds a turn. ~ is inferred: the server does not say what it reused."
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,18 +133,6 @@ class Spent:
     is_told: bool = True
     miss: str = ""
     written_per_s: float = 0.0
-
-    @property
-    def read_per_s(self) -> float:
-        """Return how many tokens were read a second, 0 where too few were read to say."""
-        read = self.reread + self.new
-        return read / self.read_s if self.read_s > 0 and read >= 50 else 0.0
-
-    @property
-    def reused_share(self) -> float:
-        """Return the share of what was sent before that was not read again, 1 where nothing was."""
-        before = self.reused + self.reread
-        return self.reused / before if before else 1.0
 
 
 def total_of(requests: Sequence[Spent]) -> Spent:
@@ -175,11 +150,6 @@ class TurnSpent:
     title: str
     requests: tuple[Spent, ...]
 
-    @property
-    def sum(self) -> Spent:
-        """Return all of them together."""
-        return total_of(self.requests)
-
 
 def turns_spent(history: Sequence[Envelope]) -> list[TurnSpent]:
     """Return what the turns of a session cost to read, oldest first; what was rewound was read all the same."""
@@ -190,28 +160,22 @@ def turns_spent(history: Sequence[Envelope]) -> list[TurnSpent]:
         if event.agent != ROOT:
             continue
         if isinstance(event, MessageAdded) and event.role is Role.USER:
-            titles.setdefault(event.turn_id, sanitize_line(event.text))
+            titles.setdefault(event.turn_id, event.text)
         elif isinstance(event, UsageUpdated):
             found.setdefault(event.turn_id, []).append(_spent(event))
-    return [TurnSpent(turn, titles.get(turn, "earlier"), tuple(requests)) for turn, requests in found.items()]
+    return [TurnSpent(turn or "earlier", titles.get(turn, "earlier"), tuple(requests)) for turn, requests in found.items()]
 
 
 def cache_head(turns: Sequence[TurnSpent]) -> str:
     """Return the sums in words."""
-    whole = total_of([turn.sum for turn in turns])
+    whole = total_of([spent for turn in turns for spent in turn.requests])
     if not whole.requests:
         return "no request yet"
-    noun = "request" if whole.requests == 1 else "requests"
+    sent_before = whole.reused + whole.reread
+    share = whole.reused / sent_before if sent_before else 1.0
     read = f"{tokens_text(whole.reread + whole.new)} tokens read{seconds_text(whole.read_s, ' in ')}"
-    return f"{whole.requests} {noun} · {whole.reused_share:.0%} reused · {read}, {tokens_text(whole.reread)} of them again"
-
-
-def cache_columns(width: int) -> Line:
-    """Return the names of the columns."""
-    names = "".join(f"{name:>{COUNT_CELLS}}" for name in ("reused", "again", "new"))
-    return (
-        (pad("", _name_cells(width) + 2) + f"{names}{'reading':>{TIME_CELLS}}{'tok/s':>{SPEED_CELLS}}  why again", "muted"),
-    )
+    requests = pluralize(whole.requests, "request")
+    return f"{requests} · {share:.0%} reused · {read}, {tokens_text(whole.reread)} of them again"
 
 
 def cache_rows(turns: Sequence[TurnSpent]) -> list[GroupRow]:
@@ -219,11 +183,10 @@ def cache_rows(turns: Sequence[TurnSpent]) -> list[GroupRow]:
     rows: list[GroupRow] = []
     number = 0
     for turn in turns:
-        group = turn.turn_id or "earlier"
-        rows.append(GroupRow(group, "", _line(turn.title, turn.sum, "strong")))
+        rows.append(GroupRow(turn.turn_id, "", turn.title, "strong", _cells(total_of(turn.requests)), OF_A_TURN))
         for spent in turn.requests:
             number += 1
-            rows.append(GroupRow(group, str(number), _line(f"  request {number}", spent, "")))
+            rows.append(GroupRow(turn.turn_id, str(number), f"  request {number}", "", _cells(spent), request_text(spent)))
     return rows
 
 
@@ -245,32 +208,27 @@ def _spent(event: UsageUpdated) -> Spent:
     )
 
 
-def _line(title: str, spent: Spent, role: StyleRole) -> Callable[[int], Line]:
-    speed = f"{spent.read_per_s:.0f}" if spent.read_per_s else ""
+def _cells(spent: Spent) -> Line:
+    read = spent.reread + spent.new
+    speed = f"{read / spent.read_s:.0f}" if spent.read_s > 0 and read >= 50 else ""  # too few tokens say nothing
     about = "" if spent.is_told or spent.requests != 1 else "~"
-
-    def make(width: int) -> Line:
-        name = _name_cells(width)
-        return (
-            (pad(fit(sanitize_line(title), name - 1), name), role),
-            (f"{about + tokens_text(spent.reused):>{COUNT_CELLS}}", "good" if spent.reused else "muted"),
-            (f"{tokens_text(spent.reread):>{COUNT_CELLS}}", "warn" if spent.reread else "muted"),
-            (f"{tokens_text(spent.new):>{COUNT_CELLS}}", ""),
-            (f"{seconds_text(spent.read_s):>{TIME_CELLS}}{speed:>{SPEED_CELLS}}", "muted"),
-            (f"  {fit(spent.miss, CAUSE_CELLS - 2)}", "muted" if spent.miss == FIRST else "warn"),
-        )
-
-    return make
-
-
-def _name_cells(width: int) -> int:
-    return max(LEAST_CAUSE, width - 3 * COUNT_CELLS - TIME_CELLS - SPEED_CELLS - CAUSE_CELLS)
+    return (
+        (f"{about + tokens_text(spent.reused):>7}", "good" if spent.reused else "muted"),
+        (f"{tokens_text(spent.reread):>7}", "warn" if spent.reread else "muted"),
+        (f"{tokens_text(spent.new):>7}", ""),
+        (f"{seconds_text(spent.read_s):>8}{speed:>6}", "muted"),
+        (f"  {fit(spent.miss, 18)}", "muted" if spent.miss == FIRST else "warn"),
+    )
 
 
 class Grouped(ListDialog[GroupRow, None]):
-    """Shows groups of rows below `summary`; choosing a row folds or unfolds its group."""
+    """Shows groups of rows below `summary`; choosing a row folds or unfolds its group.
+
+    `HEAD` are the names of the columns, as wide as the columns are.
+    """
 
     CLOSING: ClassVar[str] = "back"
+    HEAD: ClassVar[str]
 
     def __init__(self, shut: set[str]) -> None:
         super().__init__()
@@ -283,10 +241,6 @@ class Grouped(ListDialog[GroupRow, None]):
     @abstractmethod
     def rows(self) -> Sequence[GroupRow]:
         """Return the rows."""
-
-    @abstractmethod
-    def row_text(self, row: GroupRow) -> str:
-        """Return what can be said of a row."""
 
     def on_mount(self) -> None:
         self.draw()
@@ -301,14 +255,18 @@ class Grouped(ListDialog[GroupRow, None]):
         """Return the group and the place in it."""
         return row.group, row.key
 
+    def columns(self, width: int) -> Line:
+        """Return the names of the columns."""
+        return ((" " * max(LEAST_TITLE + len(OPEN), width - len(self.HEAD)) + self.HEAD.rstrip(), "muted"),)
+
     def line(self, row: GroupRow, width: int) -> Line:
         """Return a row, before it whether its group is folded."""
         sign = "  " if row.key else SHUT if row.group in self._shut else OPEN
-        return ((sign, "muted"), *row.make(width - len(OPEN)))
+        return ((sign, "muted"), *row.line(self.HEAD, width - len(OPEN)))
 
     def about(self, row: GroupRow | None) -> tuple[str, Sequence[Command]]:
         """Return what can be said of a row."""
-        return self.row_text(row) if row is not None else "", self.verbs()
+        return row.about if row is not None else "", self.verbs()
 
     def act(self) -> None:
         """Fold the marked group, or unfold it."""
@@ -317,13 +275,11 @@ class Grouped(ListDialog[GroupRow, None]):
             self.draw((self.current.group, ""))
 
 
-FIXED = "Only results and what came with your messages can be folded, left out or pinned."
-
-
 class WindowScreen(Grouped):
     """Shows each part of the next request and lets single ones be folded, left out, brought back and pinned."""
 
     NAME, HEADING, SCOPE, CHOOSING = "window", "Context", Scope.CONTEXT, "group"
+    HEAD = "  tokens share to read" + " " * 10
 
     def __init__(self, session: Session, state: SessionState) -> None:
         self._use, self._calls, self._session_state = session.window_use, session.calls, state
@@ -334,27 +290,15 @@ class WindowScreen(Grouped):
         """Return how much of the window is used."""
         return window_head(self._parts, self._session_state)
 
-    def columns(self, width: int) -> Line:
-        """Return the names of the columns."""
-        return column_head(width - len(OPEN))
-
     def rows(self) -> Sequence[GroupRow]:
-        """Return parts and messages as they are now."""
+        """Return parts and messages as they are now; of a message, what a change would cost."""
         self._parts = self._use.parts()
-        return window_rows(self._parts, self._session_state.model.window_tokens, self._use.read_s)
-
-    def row_text(self, row: GroupRow) -> str:
-        """Return what a change of the marked message would cost, before it is made."""
-        item = self._item(row)
-        if row.group == TOOLS and not row.key:
-            return f"{calls_words(self._calls)}; /calls changes it."
-        if item is None or not item.id:
-            return "Enter collapses the group (display only)." if not row.key else FIXED
-        return cost_text(item, self._use.read_s)
+        calls = f"{calls_words(self._calls)}; /calls changes it."
+        return window_rows(self._parts, self._session_state.model.window_tokens, self._use.read_s, calls)
 
     def action_window(self, step: str) -> None:
         """Fold, leave out, bring back or pin what is selected."""
-        item, use = self._item(self.current) if self.current is not None else None, self._use
+        item, use = self.current.item if self.current is not None else None, self._use
         if item is not None and item.id and (item.state or step != "back"):
             if step == "pin":
                 use.pin(item.id, is_pinned=not item.is_pinned)
@@ -362,39 +306,25 @@ class WindowScreen(Grouped):
                 {"fold": use.fold, "leave_out": use.leave_out, "back": use.bring_back}[step](item.id)
             self.draw()
 
-    def _item(self, row: GroupRow) -> WindowItem | None:
-        items = next((part.items for part in self._parts if part.name == row.group), ())
-        return next((item for at, item in enumerate(items) if item_key(item, at) == row.key), None)
-
 
 class CacheScreen(Grouped):
     """Shows, by turn and request, what of each prompt was reused, read again and new."""
 
     NAME, HEADING, CHOOSING = "cache", "Prompt cache", "turn"
+    HEAD = " reused  again    new reading tok/s  why again" + " " * 9
 
     def __init__(self, history: Sequence[Envelope]) -> None:
         self._turns = turns_spent(history)
-        super().__init__({turn.turn_id or "earlier" for turn in self._turns[:-1]})
+        super().__init__({turn.turn_id for turn in self._turns[:-1]})
         self.table.empty_text = "no request yet"
 
     def summary(self) -> str:
         """Return the sums."""
         return cache_head(self._turns)
 
-    def columns(self, width: int) -> Line:
-        """Return the names of the columns."""
-        return cache_columns(width - len(OPEN))
-
     def rows(self) -> Sequence[GroupRow]:
         """Return turns and requests."""
         return cache_rows(self._turns)
-
-    def row_text(self, row: GroupRow) -> str:
-        """Return a request in words."""
-        if not row.key:
-            return "Enter folds a turn. ~ is inferred: the server does not say what it reused."
-        requests = [spent for turn in self._turns for spent in turn.requests]
-        return request_text(requests[int(row.key) - 1])
 
 
 LEAST_NAME, GROUP_CELLS, VALUE_CELLS, MUCH_ROOM = 12, 13, 30, 100

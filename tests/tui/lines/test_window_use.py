@@ -7,8 +7,8 @@ from lmtui.core.messages import Role, Usage
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.settings import (
+    WindowScreen,
     cache_rows,
-    column_head,
     request_text,
     turns_spent,
     window_rows,
@@ -28,9 +28,9 @@ def test_the_rows_of_the_window_fit(width: int) -> None:
         WindowPart("you", 1),
         WindowPart(EVIL, 10**9, 10**6, (WindowItem("c1", EVIL, 10**9, 0, "left out", is_pinned=True),)),
     ]
-    lines = [row.make(width) for row in window_rows(parts, 8192, lambda tokens: tokens / 3)]
+    lines = [row.line(WindowScreen.HEAD, width) for row in window_rows(parts, 8192, lambda tokens: tokens / 3)]
     assert not any("\x1b" in plain(line) for line in lines)
-    assert width < 60 or all(width_of(line) <= width + 12 for line in (*lines, column_head(width)))
+    assert width < 60 or all(width_of(line) <= width + 12 for line in lines)
 
 
 def test_a_log_from_before_there_was_a_ledger_is_read_as_far_as_it_goes() -> None:
@@ -48,6 +48,5 @@ def test_other_agents_are_left_out_and_turns_bear_what_was_asked() -> None:
         )
     )
     assert len(turns[0].requests) == 1
-    assert "fix" in plain(cache_rows(turns)[0].make(80))
-    assert "\x1b" not in plain(cache_rows(turns)[0].make(80))
+    assert plain(cache_rows(turns)[0].line("", 80)).startswith("fix it")
     assert request_text(turns[0].requests[0]).startswith("0 reused, 0 read again, 100 new, inferred")
