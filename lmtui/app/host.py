@@ -496,9 +496,10 @@ class Runtime:
     def _keep(self, session: EngineSession, asked: SessionProvider) -> EngineSession:
         self._sessions[session.id] = session
         self._models.keep(session, asked)
-        session.subscribe(self.servers.keep_used)
+        session.subscribe(self.servers.keep_used, events.UsageUpdated)
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
-        session.subscribe(partial(keep_grants, self.workspace, session, lambda: self.sessions))
+        keep = partial(keep_grants, self.workspace, session, lambda: self.sessions)
+        session.subscribe(keep, events.ApprovalResolved, events.RuleRevoked)
         self._features.follow(session, is_ours=self._store.is_ours(session.id))
         for problem in filter(None, (*kept_problems(self.workspace), self.servers.unasked_roles())):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))

@@ -401,9 +401,9 @@ class Servers:
         """Use this server from now on; open sessions keep theirs."""
         self._choice = ServerChoice(url, model)
 
-    def keep_used(self, envelope: events.Envelope) -> None:
+    def keep_used(self, _: events.Envelope) -> None:
         """Keep the server in use once it answers, where the settings name it; the next start still uses what was chosen."""
-        if not isinstance(envelope.event, events.UsageUpdated) or self._choice.url in self._answered:
+        if self._choice.url in self._answered:
             return
         self._answered.add(self._choice.url)
         if self._config.url and is_same_server(self._choice.url, self._config.url):

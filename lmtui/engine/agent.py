@@ -198,7 +198,7 @@ class Journal:
         self._now = now
         self._take_up = take_up
         self._history = History()
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: list[tuple[Subscriber, tuple[type[events.Event], ...]]] = []
         self._seq = 0
 
     @property
@@ -249,13 +249,14 @@ class Journal:
         except SessionFileError as error:
             self.show_problem(error)
 
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` with each later event; the returned function ends it."""
-        self._subscribers.append(subscriber)
+    def subscribe(self, subscriber: Subscriber, *kinds: type[events.Event]) -> Callable[[], None]:
+        """Call `subscriber` with each later event, or each of some kinds; the returned function ends it."""
+        entry = (subscriber, kinds or (events.Event,))
+        self._subscribers.append(entry)
 
         def unsubscribe() -> None:
-            if subscriber in self._subscribers:
-                self._subscribers.remove(subscriber)
+            if entry in self._subscribers:
+                self._subscribers.remove(entry)
 
         return unsubscribe
 
@@ -270,9 +271,10 @@ class Journal:
         self._take_up(envelope.event)
 
     def _publish(self, envelope: events.Envelope) -> None:
-        for subscriber in tuple(self._subscribers):
+        for subscriber, kinds in tuple(self._subscribers):
             try:
-                subscriber(envelope)
+                if isinstance(envelope.event, kinds):
+                    subscriber(envelope)
             except Exception:  # noqa: BLE001  (border: an event subscriber; one that fails does not stop the others)
                 _log.exception("a subscriber of session %s failed at %s", self._session_id, envelope.event.kind)
 

@@ -382,8 +382,8 @@ class EngineSession:
     def history(self) -> Sequence[events.Envelope]:
         return self._journal.history
 
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        return self._journal.subscribe(subscriber)
+    def subscribe(self, subscriber: Subscriber, *kinds: type[events.Event]) -> Callable[[], None]:
+        return self._journal.subscribe(subscriber, *kinds)
 
     def emit(self, event: events.Event) -> None:
         """Add an event that no turn makes (the runtime's: opened, mode, notices)."""

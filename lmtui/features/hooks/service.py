@@ -281,7 +281,7 @@ class HookPoints:
         if HookEvent.SESSION_START in self._wanted:
             self._start = self._spawn(self._started(session))
         if HookEvent.NOTIFICATION in self._wanted:
-            _ = session.subscribe(partial(self._notify, session))
+            _ = session.subscribe(partial(self._notify, session), ApprovalRequested, PlanProposed)
         session.before_close.append(partial(self._close, session))
 
     async def _begun(self) -> None:
@@ -297,13 +297,9 @@ class HookPoints:
 
     def _notify(self, session: EngineSession, envelope: Envelope) -> None:
         """Call the hooks that wait for what the user should know, where an event is such a thing."""
-        match envelope.event:
-            case ApprovalRequested(tool=tool):
-                text, kind = f"lmtui needs your permission to use {tool}", "permission_prompt"
-            case PlanProposed():
-                text, kind = "lmtui has a plan for you to decide about", "plan_prompt"
-            case _:
-                return
+        text, kind = "lmtui has a plan for you to decide about", "plan_prompt"
+        if isinstance(event := envelope.event, ApprovalRequested):
+            text, kind = f"lmtui needs your permission to use {event.tool}", "permission_prompt"
         facts = {"message": text, "title": "lmtui", "notification_type": kind}
         _ = self._spawn(self._call_beside(session, HookEvent.NOTIFICATION, facts, kind))
 

@@ -247,12 +247,11 @@ class SessionWaits:
     def __init__(self, jobs: WorkspaceJobs, workspace: Path) -> None:
         self._jobs = jobs
         self._open_waits = OpenWaits(workspace)
-        self._waiting: set[str] = set()
         self._last: asyncio.Task[None] | None = None
 
     def follow(self, session: EngineSession) -> None:
         """Watch a session of ours; one that waits already has its job, or gets it."""
-        session.subscribe(lambda envelope: self._take(session, envelope))
+        session.subscribe(lambda envelope: self._take(session, envelope), WaitSet)
         last = open_wait(reversed(session.history())) if session.sleep.wait is not None else None
         if last is not None:
             self._take(session, last)
@@ -277,15 +276,17 @@ class SessionWaits:
 
     def _take(self, session: EngineSession, envelope: Envelope) -> None:
         event = envelope.event
-        if event.agent != ROOT:
+        if event.agent != ROOT or not isinstance(event, WaitSet):
             return
-        if isinstance(event, WaitSet):
-            self._waiting.add(session.id)
-            running = self._jobs.runs.running.get(session.id)
-            self._spawn(self._jobs.put(wake_job(session.id, event, envelope.seq, running)))
-        elif isinstance(event, TurnStarted) and session.id in self._waiting:
-            self._waiting.discard(session.id)
-            self._spawn(self._over(session.id))
+
+        def over(later: Envelope) -> None:
+            if later.event.agent == ROOT:
+                leave()
+                self._spawn(self._over(session.id))
+
+        leave = session.subscribe(over, TurnStarted)
+        running = self._jobs.runs.running.get(session.id)
+        self._spawn(self._jobs.put(wake_job(session.id, event, envelope.seq, running)))
 
     async def _over(self, session_id: str) -> None:
         def end(records: Sequence[JobRecord]) -> Iterator[JobRecord]:

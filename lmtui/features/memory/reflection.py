@@ -290,7 +290,7 @@ class Reflection:
         last = next((each.event for each in reversed(session.history()) if isinstance(each.event, events.InboxChanged)), None)
         self._queued[session.id] = bool(last and last.queued)
         session.when_closed.append(lambda: self._queued.pop(session.id, None))
-        _ = session.subscribe(self._take)
+        _ = session.subscribe(self._take, events.InboxChanged, events.TurnStarted, events.TurnEnded)
         if self._timer is None:
             self._wait(START_S)
 
