@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnStarted
@@ -155,7 +156,7 @@ class SessionView:
     """One open session: its state, its own panels, and what those have not drawn yet."""
 
     def __init__(
-        self, session: Session, on_event: Callable[[], None], on_question: Callable[[], object] = lambda: None
+        self, session: Session, on_event: Callable[[Envelope], None], on_question: Callable[[], object] = lambda: None
     ) -> None:
         self.session = session
         self.panels: tuple[Panel, ...] = ()
@@ -217,7 +218,7 @@ class SessionView:
         if self._replay is not None:
             self._replay.append(envelope)
         merge_into(self._pending, envelope)
-        self._on_event()
+        self._on_event(envelope)
         if self.state.questions != before:
             self._on_question()
 
@@ -240,6 +241,7 @@ class Router:
         self.views: dict[str, SessionView] = {}
         self.active: SessionView | None = None
         self.shared: tuple[Panel, ...] = ()
+        self.takers: dict[type[Event], Callable[[Any], None]] = {}  # of features; Any: an event of the type
         self._schedule = schedule
         self._on_show = on_show
         self._on_change = on_change
@@ -253,7 +255,7 @@ class Router:
         """Listen to a session; one that is known already is returned as it is."""
         view = self.views.get(session.id)
         if view is None:
-            view = self.views[session.id] = SessionView(session, self._wake, self._on_question)
+            view = self.views[session.id] = SessionView(session, self._take, self._on_question)
         return view
 
     def remove(self, session_id: str) -> None:
@@ -302,6 +304,11 @@ class Router:
             self._on_show(view)
             self._on_change()
         self._go_on_loading()
+
+    def _take(self, envelope: Envelope) -> None:
+        if (take := self.takers.get(type(envelope.event))) is not None:
+            take(envelope.event)
+        self._wake()
 
     def _wake(self) -> None:
         """Draw soon; if a drawing is long overdue, its timer was lost, so draw now."""

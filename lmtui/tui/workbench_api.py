@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,6 +12,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.tui.widgets.bars import Part, SayLine, Tone
 
 if TYPE_CHECKING:
+    from lmtui.core.events import Event
     from lmtui.core.sessions import SessionHost
     from lmtui.tui.open_sessions import OpenSessions
     from lmtui.tui.router import SessionView
@@ -88,7 +89,13 @@ async def tried(workbench: WorkbenchApi, work: Awaitable[Found], tone: Tone = "e
 
 
 class FeatureController:
-    """What a feature adds to the workbench, once the host is there."""
+    """What a feature adds to the workbench, once the host is there.
+
+    `header` is what the header says of it, `hint` what the key row says while the session rests.
+    """
+
+    header: Part | None = None
+    hint: Part | None = None
 
     def __init__(self, workbench: WorkbenchApi, host: SessionHost) -> None:
         self.workbench, self.host = workbench, host
@@ -97,11 +104,9 @@ class FeatureController:
         """Return what opens its views, by command id."""
         return {}
 
-    def header_part(self) -> Part | None:
-        """Return what the header says of it."""
-
-    def hint_part(self) -> Part | None:
-        """Return what the key row says of it while the session rests."""
+    def events(self) -> Mapping[type[Event], Callable[[Any], None]]:  # Any: an event of the type
+        """Return what takes the events of some kinds, of all sessions that are open."""
+        return {}
 
     def start(self) -> None:
         """Begin what runs without a command; a session was opened."""

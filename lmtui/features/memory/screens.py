@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
+from typing import Any
 
 from textual.content import Content
 from textual.style import Style
 
 from lmtui.core.errors import LmtuiError
+from lmtui.core.events import Event
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.features.memory.commands import SCOPE
 from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note
-from lmtui.features.memory.values import KIND_NAMES, NO_PROPOSALS, MemoryProposal, ProposalKind, SearchSource, WorkspaceMemory
+from lmtui.features.memory.values import (
+    KIND_NAMES,
+    NO_PROPOSALS,
+    MemoryProposal,
+    ProposalKind,
+    ProposalsChanged,
+    SearchSource,
+    WorkspaceMemory,
+)
 from lmtui.tui.commands import Command
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import whole_text
@@ -269,11 +279,20 @@ class MemoryController(FeatureController):
         """Return what answers the command."""
         return {"memory.show": lambda _: self._show(), "memory.find": self._find}
 
-    def hint_part(self) -> Part | None:
-        """Return how many notes are proposed."""
-        waiting = self.host.extensions[WorkspaceMemory].waiting if WorkspaceMemory in self.host.extensions else 0
+    def events(self) -> Mapping[type[Event], Callable[[Any], None]]:  # Any: an event of the type
+        """Return what keeps the number of proposed notes in the key row."""
+        return {ProposalsChanged: lambda event: self._show_waiting(event.waiting)}
+
+    def start(self) -> None:
+        """Say how many notes are proposed."""
+        if WorkspaceMemory in self.host.extensions:
+            self._show_waiting(self.host.extensions[WorkspaceMemory].waiting)
+
+    def _show_waiting(self, waiting: int) -> None:
         text = Content.styled(f"{pluralize(waiting, 'note')} proposed", "$accent")
-        return Part(text.stylize(Style.from_meta({"verb": "app.run_command('memory.show')"})), "", 3) if waiting else None
+        verb = Style.from_meta({"verb": "app.run_command('memory.show')"})
+        self.hint = Part(text.stylize(verb), "", 3) if waiting else None
+        self.workbench.draw()
 
     def _find(self, words: str) -> None:
         self.workbench.say("Searching…")

@@ -612,7 +612,11 @@ class PipelineController(FeatureController):
     def _plans(self) -> WorkspacePipeline:
         return self.host.extensions[WorkspacePipeline]
 
-    def header_part(self) -> Part | None:
+    def _draw(self) -> None:
+        self.header = self._part()
+        self.workbench.draw()
+
+    def _part(self) -> Part | None:
         """Return how far the newest plan is, while it is worked on or needs the user; always as wide for the same plan."""
         plan, planning = next(iter(self._plans.known), None), is_planning(self._plans)
         opens = Style.from_meta({"verb": command("pipeline.show").action})
@@ -634,7 +638,7 @@ class PipelineController(FeatureController):
         """Run the agents of tasks in workers of the app, and follow the plans."""
         self.workbench.sessions.counts.append(self._working)
         self._plans.run_agents_in(self.workbench.sessions.run_agent)
-        _ = self._plans.follow_changes(self.workbench.draw)
+        _ = self._plans.follow_changes(self._draw)
         _ = self.workbench.app.run_worker(self._read(), group="pipeline")
 
     def _working(self) -> int:
@@ -643,7 +647,7 @@ class PipelineController(FeatureController):
 
     async def _read(self) -> None:
         _ = await tried(self.workbench, self._plans.read())
-        self.workbench.draw()
+        self._draw()
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, PipelineScreen):

@@ -169,11 +169,13 @@ class FileController:
         """List a folder for the tree."""
         self.work(self._load(path))
 
-    def step_ended(self) -> None:
-        """Look again at what nobody tells of while folders are not watched."""
-        if self._problem:
+    def states_wanted(self, *, is_step_end: bool) -> None:
+        """Look again at what changed; at the end of a step at what nobody tells of while folders are not watched."""
+        if is_step_end and self._problem:
             for folder in self._tree.source.tree.open_folders:
                 self.load(folder)
+        if not is_step_end or self._problem:
+            self.read_git()
 
     def read_git(self) -> None:
         """Read git's states; once more at the end where they were asked for meanwhile."""
@@ -197,7 +199,7 @@ class FileController:
 
     def _focus_changed(self, has_focus: bool) -> None:
         if has_focus and self.files is not None:
-            self.step_ended()
+            self.states_wanted(is_step_end=True)
             self.read_git()
 
     async def _load(self, path: str) -> None:

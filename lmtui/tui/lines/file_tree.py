@@ -321,9 +321,8 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         if changes:
             self._marks.take_agent()
             self.touch(0)
-        is_step_end = isinstance(envelope.event, TurnEnded)
-        if (changes or is_step_end) and self.is_attached:
-            self.post_message(self.StatesWanted(is_step_end))
+        if (changes or isinstance(envelope.event, TurnEnded)) and self.is_attached:
+            self.post_message(self.StatesWanted(is_step_end=not changes))
 
     def show_changes(self, changed_files: ChangedFiles) -> None:
         """Mark the files of another session."""

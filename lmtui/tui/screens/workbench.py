@@ -287,7 +287,7 @@ class Workbench(Screen[None]):
             return
         state, views = active.state if active else self.state.texts.SessionState(), self.sessions.views
         folder = Path(state.workspace) if state.workspace else folder
-        notes = [part for each in self.state.features if (part := each.header_part()) is not None]
+        notes = [each.header for each in self.state.features if each.header is not None]
         place = self.state.texts.HeaderPlace(folder, self.branch, self.app.size.width, notes)
         bars.header.show(*self.state.texts.header_parts(active, [views[each] for each in sorted(views)], place, now))
         bars.foot.show(*self.state.texts.foot_parts(state, self._options.mode, now))
@@ -311,7 +311,7 @@ class Workbench(Screen[None]):
         dialog = self.state.texts.dialog_keys(top)
         waiting, has_mouse = self.state.approvals.waiting(), getattr(self.app, "has_mouse", True)
         resting = self.state.features if self.active is None or not self.active.session.is_running else ()
-        notes = [part for each in resting if (part := each.hint_part()) is not None]
+        notes = [each.hint for each in resting if each.hint is not None]
         place = self.state.texts.KeyPlace(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog, notes)
         self._bars.show_keys(self.state.texts.hint_parts(place))
         is_covered = is_asked or top is not self
@@ -386,9 +386,7 @@ class Workbench(Screen[None]):
 
     def on_file_tree_states_wanted(self, event: FileTree.StatesWanted) -> None:
         if not isinstance(self.state, Starting):
-            self.state.files.read_git()
-            if event.is_step_end:
-                self.state.files.step_ended()
+            self.state.files.states_wanted(is_step_end=event.is_step_end)
 
     def on_file_tree_file_chosen(self, event: FileTree.FileChosen) -> None:
         self.ready.files.open_file(event.path)
