@@ -44,7 +44,7 @@ class McpRoom:
         self._around = ServerEnvironment(workspace, launcher, environ, self._changed)
         self._files = ServerFiles()
         self._brought: dict[str, ServerEntry] = {}
-        self._servers: dict[str, RunningServer] = {}
+        self.started: dict[str, RunningServer] = {}
         self._listeners: list[Callable[[], None]] = []
         self._loading: asyncio.Task[None] | None = None
         self._count = count_tokens
@@ -54,7 +54,7 @@ class McpRoom:
 
     async def settle(self, limit_s: float) -> None:
         await self.loaded()
-        waits = [asyncio.ensure_future(server.settle()) for server in self._servers.values()]
+        waits = [asyncio.ensure_future(server.settle()) for server in self.started.values()]
         if waits:
             _, late = await asyncio.wait(waits, timeout=limit_s)
             for each in late:
@@ -71,7 +71,7 @@ class McpRoom:
 
     def is_unknown(self) -> bool:
         """Tell whether a server starts whose tools are not known from an earlier time."""
-        starting = [server for server in self._servers.values() if server.state is ServerState.STARTING]
+        starting = [server for server in self.started.values() if server.state is ServerState.STARTING]
         return not all(server.memory.known.tools_digest for server in starting)
 
     def _tools_of(self, server: RunningServer) -> tuple[McpTool, ...]:
@@ -116,7 +116,7 @@ class McpRoom:
         return self._count(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
 
     def servers(self) -> Sequence[McpServer]:
-        return [self._shown(server) for server in self._servers.values()]
+        return [self._shown(server) for server in self.started.values()]
 
     def problems(self) -> Sequence[str]:
         return self._files.problems
@@ -126,18 +126,18 @@ class McpRoom:
         return lambda: self._listeners.remove(on_change) if on_change in self._listeners else None
 
     def restart(self, name: str) -> None:
-        if (server := self._servers.get(name)) is not None:
+        if (server := self.started.get(name)) is not None:
             server.memory.look_again()  # where it may run may have been chosen meanwhile
             if resting_state(server.entry, server.memory.known) is None:
                 self._run(self._begin_again(server))
 
     def enable(self, name: str, *, is_on: bool) -> None:
-        if (server := self._servers.get(name)) is not None:
+        if (server := self.started.get(name)) is not None:
             server.memory.keep(replace(server.memory.known, is_on=is_on))
             self._run(self._begin_again(server))
 
     def accept(self, name: str) -> None:
-        if (server := self._servers.get(name)) is None:
+        if (server := self.started.get(name)) is None:
             return
         if server.state in (ServerState.CHANGED, ServerState.LOGIN):
             server.accept()
@@ -154,7 +154,7 @@ class McpRoom:
 
         One that the user lets run elsewhere than before begins again.
         """
-        for server in self._servers.values():
+        for server in self.started.values():
             entry = server.entry
             server.memory.look_again()
             if server.entry != entry:
@@ -170,7 +170,7 @@ class McpRoom:
         return tuple(value for entry in self._files.entries for value in secrets_of(entry, self._around.environ))
 
     def log_file(self, name: str) -> Path:
-        return self._servers[name].memory.log.path
+        return self.started[name].memory.log.path
 
     def tools(self) -> tuple[McpTool, ...]:
         """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
@@ -178,7 +178,7 @@ class McpRoom:
 
     def details(self, tool: McpTool) -> tuple[Mapping[str, object], str]:
         """Return a tool's schema as its server gave it, and what is around the server."""
-        server = self._servers[tool.server]
+        server = self.started[tool.server]
         schemas = (each.schema for each in server.tools if each.name == tool.own_name)
         schema = tool.parameters if tool.reads else next(schemas, {})
         return schema, server.place or server.entry.url
@@ -221,10 +221,10 @@ class McpRoom:
         return ToolResult(listing(server.resources), pluralize(len(server.resources), "resource"))
 
     def _open(self) -> list[RunningServer]:
-        return [server for server in tuple(self._servers.values()) if server.state.is_open]
+        return [server for server in tuple(self.started.values()) if server.state.is_open]
 
     def _open_server(self, name: str) -> RunningServer:
-        server = self._servers[name]
+        server = self.started[name]
         if not server.state.is_open:
             raise McpError(f"server {name}: {server.state}", "The user can change that: /mcp.")
         return server
@@ -236,12 +236,12 @@ class McpRoom:
             self._loading.cancel()
             await asyncio.wait({self._loading})
         self._listeners.clear()
-        await asyncio.gather(*(server.close() for server in self._servers.values()), *self._tasks, return_exceptions=True)
+        await asyncio.gather(*(server.close() for server in self.started.values()), *self._tasks, return_exceptions=True)
 
     async def _load(self) -> None:
         self._files, memories = await asyncio.to_thread(self._read)
-        self._servers |= {name: RunningServer(memory, self._around) for name, memory in memories.items()}
-        for server in self._servers.values():
+        self.started |= {name: RunningServer(memory, self._around) for name, memory in memories.items()}
+        for server in self.started.values():
             self._begin(server)
         self._changed()
 

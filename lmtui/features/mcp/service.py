@@ -55,13 +55,12 @@ def note_troubles(servers: McpServers, session: EngineSession) -> None:
                 text = words.format(**said, changes=changes_text(server.changes))
                 session.emit(Notice(level=Level.WARNING, text=text.strip()))
 
-    def begin(envelope: Envelope) -> None:
-        if isinstance(envelope.event, TurnStarted):
-            leave()
-            session.when_closed.append(servers.listen(look))
-            _ = asyncio.get_running_loop().call_soon(look)
+    def begin(_: Envelope) -> None:
+        leave()
+        session.when_closed.append(servers.listen(look))
+        asyncio.get_running_loop().call_soon(look)
 
-    leave = session.subscribe(begin)
+    leave = session.subscribe(begin, TurnStarted)
 
 
 def _room_of(workspace: Workspace) -> McpRoom:
@@ -101,7 +100,7 @@ class McpService(WorkspaceFeature):
     def tools(self, own: ToolRegistry, kind: ChildKind | None = None) -> Sequence[BroughtTools]:
         """Return the tools of servers; a sub-agent that explores gets none, as it changes nothing."""
         found = McpTools(self._room, own.has)
-        return () if kind is ChildKind.EXPLORE else [BroughtTools(found.offer, found.prepare)]
+        return () if kind is ChildKind.EXPLORE else [BroughtTools(found.offer, found.prepare, sources=(self._room.started,))]
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Say why a session has no server, where nobody is there to see it."""

@@ -66,15 +66,17 @@ class PromotedTools:
     def __init__(self, workspace: Path, count_tokens: TokenCounter) -> None:
         self._folder = state_dir() / "promoted" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
         self._count_tokens = count_tokens
-        self._known: dict[str, PromotedTool] | None = None
+        self.known: dict[str, PromotedTool] = {}
+        self._is_read = False
 
     def all(self) -> Sequence[PromotedTool]:
         """Return every tool, by name.  Blocks (disk) the first time."""
-        if self._known is None:
+        if not self._is_read:
             files = sorted(self._folder.glob("*.json"))[:_MOST_TOOLS] if self._folder.is_dir() else []
             found = [tool for file in files if (tool := _read(file)) is not None]
-            self._known = {tool.name: self.priced(tool) for tool in found}
-        return [self._known[name] for name in sorted(self._known)]
+            self.known |= {tool.name: self.priced(tool) for tool in found}
+            self._is_read = True
+        return [self.known[name] for name in sorted(self.known)]
 
     def named(self, name: str) -> PromotedTool:
         """Return a tool.
@@ -101,21 +103,19 @@ class PromotedTools:
         Raises:
             ToolError: it cannot be written.
         """
-        known = {each.name: each for each in self.all()}
-        if len(known) >= _MOST_TOOLS and tool.name not in known:
+        if len(self.all()) >= _MOST_TOOLS and tool.name not in self.known:
             raise ToolError(f"there are {_MOST_TOOLS} promoted tools already", "The user can remove some: /skill.")
         try:
             replace_file(self._folder / f"{tool.name}.json", json.dumps(asdict(tool)))
         except OSError as error:
             raise ToolError(f"{tool.name} could not be kept: {error.strerror}") from error
-        self._known = known | {tool.name: self.priced(tool)}
+        self.known[tool.name] = self.priced(tool)
 
     def remove(self, name: str) -> bool:
         """Forget a tool; False where there is none."""
-        known = {each.name: each for each in self.all()}
-        if known.pop(name, None) is None:
+        if all(each.name != name for each in self.all()):
             return False
-        self._known = known
+        del self.known[name]
         (self._folder / f"{name}.json").unlink(missing_ok=True)
         return True
 

@@ -88,8 +88,8 @@ class SkillsService(WorkspaceFeature):
 
     def tools(self, own: ToolRegistry, kind: ChildKind | None = None) -> Sequence[BroughtTools]:
         """Return the promoted tools, which sub-agents do not get."""
-        found = SkillTools(own, self._shelf.tools, lambda: self._agents.has_any)
-        return [BroughtTools(found.offer, found.prepare)] if kind is None else ()
+        found, sources = SkillTools(own, self._shelf.tools, self._agents.ready), (self._shelf.tools.known, self._agents.ready)
+        return [BroughtTools(found.offer, found.prepare, sources=sources)] if kind is None else ()
 
     def told(self) -> Mapping[str, Told]:
         """Return when the model learns of its tools: who has none still finds the list by it."""
@@ -174,7 +174,7 @@ class AgentFiles:
         self._count_tokens = count_tokens
         self._parsed = lru_cache(_MOST_FILES)(partial(_parsed, canonical))
         self.trust = FolderConsent(workspace, "agents", lambda: self._brought(self._of_folder()))
-        self.has_any = False
+        self.ready: list[tuple[str, str]] = []
         self.problems: tuple[str, ...] = ()
 
     async def found(self) -> Sequence[AgentDefinition]:
@@ -182,12 +182,11 @@ class AgentFiles:
         return await asyncio.to_thread(self._look)
 
     async def told(self, most_tokens: int) -> tuple[str, int]:
-        """Return what the model is told about them in so many tokens, and what that costs; `has_any` is up to date then."""
+        """Return what the model is told about them in so many tokens, and what that costs; `ready` is up to date then."""
         found = await self.found()
-        ready = [(each.name, each.description) for each in found if each.state is FileState.READY]
-        self.has_any = bool(ready)
+        self.ready[:] = [(each.name, each.description) for each in found if each.state is FileState.READY]
         self.problems = tuple(each.problem for each in found if each.state is FileState.BROKEN)
-        return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
+        return list_text(_HEAD, _MORE, self.ready, most_tokens, self._count_tokens)
 
     async def named(self, name: str) -> AgentDefinition:
         """Return a definition; see `AgentDefinitions`."""

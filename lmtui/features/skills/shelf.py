@@ -50,18 +50,18 @@ _MOST_TOLD_TOKENS = 1_000
 class SkillTools:
     """The promoted tools for one conversation; in a small set of tools nothing of skills is told.
 
-    While there `are_agents`, `delegate` of our `own` tools has an argument more.
+    While there are `agents`, `delegate` of our `own` tools has an argument more.
     """
 
-    def __init__(self, own: Toolbox, tools: PromotedTools, are_agents: Callable[[], bool] = bool) -> None:
-        self._own, self._tools, self._are_agents = own, tools, are_agents
+    def __init__(self, own: Toolbox, tools: PromotedTools, agents: Sequence[object] = ()) -> None:
+        self._own, self._tools, self._agents = own, tools, agents
 
     def offer(self, tool_set: ToolSet, window_tokens: int) -> tuple[ToolSpec, ...]:
         """Return the promoted tools as far as there is room; the others are called all the same."""
         del window_tokens
         if tool_set not in (ToolSet.FULL, ToolSet.ALL):
             return ()
-        own = self._own.specs(tool_set) if self._are_agents() else ()
+        own = self._own.specs(tool_set) if self._agents else ()
         told = [_with_agent(spec) for spec in own if spec.name == "delegate"]
         room = _MOST_TOLD_TOKENS
         for tool in self._tools.all():
