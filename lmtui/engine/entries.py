@@ -272,7 +272,7 @@ class Entries(PackedList[Entry]):
             self._tasks.append(place)
         if entry.part:
             self._places[entry.part] = place
-        if traits_of(entry.tool).meets_file and entry.is_ok:
+        if entry.tool and entry.is_ok and traits_of(entry.tool).meets_file:
             self._met.setdefault(entry.subject.partition(" from ")[0], place)
         if entry.message.images:
             self.last_picture = place

@@ -36,7 +36,7 @@ async def open_work(agent: Agent, text: str) -> tuple[str, int]:
     watch = agent.state.open_work
     todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
     gone = await missing(agent.services.sandbox, watch.claims())
-    broken = await unparsed(agent.services.sandbox, watch.written)
+    broken = await unparsed(agent.services.sandbox, watch.written) if watch.written else {}
     task = watch.plan.task
     parts = [open_words(steps, "plan step"), open_words(todos, "todo")]
     if left and task is not None:
@@ -417,7 +417,7 @@ def judge_wait(agent: Agent, completion: Completion) -> Continue | Stop | None:
         return None
     wait = agent.turn.wanted_wait
     try:
-        if wait is None and not completion.message.tool_calls:
+        if wait is None and not completion.message.tool_calls and "WAIT:" in completion.message.text:
             wait = read_wait(completion.message.text, agent.services.now())
     except UsageError as error:  # the model is told once in a turn
         agent.turn.refused_waits += 1
