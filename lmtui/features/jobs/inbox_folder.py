@@ -44,7 +44,7 @@ class InboxFolder:
     ) -> None:
         self._folder = folder
         self._add = add
-        self._may_read = may_read
+        self.may_read = may_read
         self._on_problem = on_problem
         self._monotonic = monotonic
         self._waiting: dict[str, tuple[_Signature, float]] = {}
@@ -53,7 +53,7 @@ class InboxFolder:
 
     def has_news(self) -> bool:
         """Tell whether a file lies there that was not dealt with."""
-        return bool(self._names()) and (self._may_read() or "untrusted" not in self._told)
+        return bool(self._names()) and (self.may_read() or "untrusted" not in self._told)
 
     def take(self) -> None:
         """Make jobs of the files that are whole, in the order of their names.
@@ -63,7 +63,7 @@ class InboxFolder:
         """
         names = self._names()
         self._waiting = {name: seen for name, seen in self._waiting.items() if name in names}
-        if names and not self._may_read():
+        if names and not self.may_read():
             count = f"{len(names)} tasks wait" if len(names) > 1 else "1 task waits"
             self._tell("untrusted", f"{count} in .lmagent/inbox: this folder's inbox is not trusted (lmtui config trust)")
             return

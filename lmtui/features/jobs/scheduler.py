@@ -28,7 +28,8 @@ _T = TypeVar("_T")
 
 MOST_AT_ONCE = 4
 NAP_S = 0.5
-EMPTY_NAP_S = 2.0  # without jobs, so that an idle host costs next to nothing
+INBOX_NAP_S = 2.0
+EMPTY_NAP_S = 10.0  # without jobs and inbox, so that an idle host costs next to nothing
 PATIENCE_S = 20.0
 MOST_INTERVAL_S = 60.0
 _BUSY_AGAIN_S = 2.0
@@ -218,7 +219,7 @@ class Scheduler:
     def _nap_s(self) -> float:
         """Return how long nothing is due, in short naps: a clock that is set, or a sleep of the machine, is noticed."""
         if not self._read.records:
-            return EMPTY_NAP_S
+            return EMPTY_NAP_S if self.inbox is None or not self.inbox.may_read() else INBOX_NAP_S
         due = schedules.next_due(self._read.records)
         left_s = (due - self.clock.wall()).total_seconds() if due is not None else NAP_S
         return min(NAP_S, max(left_s, 0.05)) if left_s > 0 else NAP_S

@@ -160,7 +160,7 @@ class StripCache:
         content = view.line_at(line)
         shown = fill(content, view.content_width, "cursor") if line == view.hover.line else content
         for overlay in view.overlays:
-            shown = overlay.dress(line, shown)
+            shown = overlay.dress(line, shown) if overlay.is_on else shown
         selection = view.text_selection
         span = selection.get_span(line) if selection is not None else None
         if span is not None:

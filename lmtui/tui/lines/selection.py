@@ -73,8 +73,6 @@ class CopyMode:
 
     def dress(self, line: int, content: Line) -> Line:
         """Return a line with what is selected in it, and with the cursor."""
-        if not self.is_on:
-            return content
         size = len(plain(content))
         span = self._span(line, size)
         if span is not None:
