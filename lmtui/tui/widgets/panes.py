@@ -5,7 +5,7 @@ The plan has todos, sub-agents and jobs of a session in one view of lines; a par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Unpack
@@ -93,13 +93,14 @@ class PlanRows(LineSource):
         """Make the rows of what there is now."""
         state, width = self.state, self.width - 1
         plan = state.work.plan
+        agents = [*state.work.agents.in_order()]
         parts = [
-            _listed("Plan", plan.steps, "step", self.turned, width),
-            _listed("Todo", plan.todos, "todo", self.turned, width),
+            _listed("Plan", plan.steps, "step", self.turned, width) if plan.steps else [],
+            _listed("Todo", plan.todos, "todo", self.turned, width) if plan.todos else [],
             _task_rows(plan.task, self.turned, width) if plan.task is not None else [],
-            _agent_rows([*state.work.agents.in_order()], width),
-            _job_rows(state.work.jobs, self._zone, width),
-            _background_rows(state.work.background, width),
+            _agent_rows(agents, width) if agents else [],
+            _job_rows(state.work.jobs, self._zone, width) if state.work.jobs else [],
+            _background_rows(state.work.background, width) if state.work.background else [],
         ]
         rows: list[PlanRow] = []
         for part in parts:
@@ -167,11 +168,8 @@ def _head(title: str, note: str, width: int) -> PlanRow:
     return PlanRow(row(((f" {title}", "strong"),), ((note, "muted"),) if note else (), width))
 
 
-def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], width: int) -> list[PlanRow]:
+def _listed(title: str, todos: Sequence[Todo], kind: str, turned: set[str], width: int) -> list[PlanRow]:
     """Return a list with its head, each todo below the one that it belongs to."""
-    todos = list(todos)
-    if not todos:
-        return []
     done = {todo.id for todo in todos if not todo.is_open}
     rows = [_head(title, f"{len(done)} of {len(todos)}", width)]
     for depth, todo in in_tree(todos):
@@ -237,8 +235,6 @@ def _progress_row(done: int, total: int, width: int) -> PlanRow:
 
 
 def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]:
-    if not agents:
-        return []
     at_work = sum(agent.state in ("working", "waits") for _, agent in agents)
     rows = [_head("Agents", f"{at_work} working" if at_work else f"{len(agents)}", width)]
     for depth, agent in agents:
@@ -257,8 +253,6 @@ def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]
 
 def _job_rows(jobs: Iterable[WaitingTask], zone: tzinfo | None, width: int) -> list[PlanRow]:
     listed = sorted(jobs, key=lambda job: (job.next_time is None, job.next_time.timestamp() if job.next_time else 0.0))
-    if not listed:
-        return []
     rows = [_head("Jobs", "", width)]
     for job in listed:
         when = f"{job.next_time.astimezone(zone):%a %d %b %H:%M}" if job.next_time else "paused"
@@ -270,8 +264,6 @@ def _job_rows(jobs: Iterable[WaitingTask], zone: tzinfo | None, width: int) -> l
 def _background_rows(commands: Iterable[BackgroundCommand], width: int) -> list[PlanRow]:
     """Return the background commands, those that run first."""
     listed = sorted(commands, key=lambda each: each.exit_code is not None)
-    if not listed:
-        return []
     rows = [_head("Background", f"{sum(each.exit_code is None for each in listed)} running", width)]
     for each in listed:
         is_running, text = each.exit_code is None, sanitize_line(each.command)
