@@ -109,9 +109,9 @@ class ApprovalController:
         if open_ids and not self._is_typing():
             request = view.state.approvals[open_ids[0]]
             kind = EffectApproval if request.parts else HunkApproval if is_divisible(request) else Approval
-            question = kind(request, view.state, self._workbench.now)
+            question = kind(request, view.state)
             if isinstance(question, EffectApproval) and request.approval_id in self._choices:
-                question.resume(self._choices.pop(request.approval_id))
+                question.page.decisions = self._choices.pop(request.approval_id)
             shown = ConsentDialog(question, self._workbench.now, self._workbench.panes)
             shown.letters.type_on, shown.letters.was_typing = self._workbench.type_on, bool(self._workbench.typed_text)
             _ = self._workbench.app.push_screen(shown, lambda result: self._decide(view, shown, request.approval_id, result))
@@ -133,7 +133,7 @@ class ApprovalController:
     def _decide(self, view: SessionView, shown: ConsentDialog[Decided], approval_id: str, result: Decided) -> None:
         key = key_of("session.next_waiting")
         if isinstance(shown.question, EffectApproval) and isinstance(result, Dismissed):
-            self._choices[approval_id] = shown.question.choice
+            self._choices[approval_id] = shown.question.page.decisions
         if result is not None and not isinstance(result, Dismissed):
             self._workbench.panes.follow_chat()
         elif result is not None and result is not Dismissed.STOP:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import ClassVar
 
 from textual.content import Content
@@ -77,13 +76,12 @@ class PlanQuestion(Question[PlanAnswer | None]):
     guarded: ClassVar[tuple[str, ...]] = ("plan.approve", "plan.grant")
     decisions: ClassVar[tuple[str, ...]] = ("plan.approve", "plan.grant", "plan.revise", "plan.reject")
 
-    def __init__(self, asked: PlanProposed, grants_of: Callable[[Proposal], Grants], now: Callable[[], datetime]) -> None:
+    def __init__(self, asked: PlanProposed, grants_of: Callable[[Proposal], Grants]) -> None:
         self._page = PageView(lambda width: plan_lines(self._proposal, width))
         super().__init__(self._page)
         self.asked = asked
         self._proposal = asked.proposal
         self._grants_of = grants_of
-        self._now = now
         self._draft = ""
         self._problem = ""
 
@@ -135,7 +133,7 @@ class PlanQuestion(Question[PlanAnswer | None]):
             if is_sure:
                 self._answer_yes(grants.rules)
 
-        _ = self.dialog.app.push_screen(ConsentDialog(PlanGrants(grants), self._now, self.dialog.fit.chat.panes), answered)
+        self.dialog.ask(PlanGrants(grants), answered)
 
     async def _edit(self) -> None:
         """Open it in the user's editor; what is written there stays until it is a plan."""
@@ -287,8 +285,7 @@ class PlanController:
             self._workbench.say(words)
 
     def _show(self, view: SessionView, asked: PlanProposed) -> None:
-        now = self._workbench.now
-        question = ConsentDialog(PlanQuestion(asked, view.session.plans.grants, now), now, self._workbench.panes)
+        question = ConsentDialog(PlanQuestion(asked, view.session.plans.grants), self._workbench.now, self._workbench.panes)
         question.letters.type_on = self._workbench.type_on
         _ = self._workbench.app.push_screen(question, lambda answer: self._decide(view, asked.proposal_id, answer))
 

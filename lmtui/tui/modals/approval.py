@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
 from typing import Any, ClassVar
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -26,10 +27,10 @@ from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.patch import FilePatch, divided, parse_patch
-from lmtui.tui.lines.styled_text import Line, Span, fit, join_roles
+from lmtui.tui.lines.styled_text import STYLES, Line, Span, StyleRole, fit, join_roles
 from lmtui.tui.modals import approval_text as texts
 from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
-from lmtui.tui.modals.consent import DEAD_TIME_S, ConsentDialog, InputDelay, Question
+from lmtui.tui.modals.consent import DEAD_TIME_S, InputDelay, Question
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed, VeiledScreen
@@ -41,16 +42,15 @@ SPLIT_FROM = 89  # two columns of 44 and the line between them
 MOST_SIGNS = 20
 
 
-class CommandEdit(VeiledScreen[str | None]):
-    """A field with the command; `keep` gets every change, so that nothing written is lost by going back."""
+class CommandEdit(VeiledScreen[bool]):
+    """A field with the command; its `text` can be read when it is closed, so that nothing written is lost by going back."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.EDIT, Scope.APP)
 
     SCOPE: ClassVar[Scope] = Scope.EDIT
 
-    def __init__(self, text: str, keep: Callable[[str], None], now: Callable[[], datetime]) -> None:
+    def __init__(self, text: str, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._keep = keep
         self._dead_time = InputDelay(now)
         self._field = TextArea(text, compact=True, highlight_cursor_line=False, show_line_numbers=False, id="command-edit")
         self._field.cursor_blink = False
@@ -69,14 +69,15 @@ class CommandEdit(VeiledScreen[str | None]):
         self._verbs.show([*of_scope(Scope.EDIT), closing("cancel (keeps text)")])
         self._dead_time.restart()
 
-    @on(TextArea.Changed)
-    def _changed(self) -> None:
-        self._keep(self._field.text)
+    @property
+    def text(self) -> str:
+        """Return what is written there."""
+        return self._field.text
 
     def action_edit_send(self) -> None:
         """Run what is written there."""
-        if self._field.text.strip() and self._dead_time.is_over:
-            _ = self.dismiss(self._field.text)
+        if self.text.strip() and self._dead_time.is_over:
+            _ = self.dismiss(result=True)
 
     def action_edit_newline(self) -> None:
         """Begin another line."""
@@ -194,13 +195,12 @@ class Approval(Question[Decided]):
         self,
         request: ApprovalRequested,
         state: SessionState,
-        now: Callable[[], datetime],
         diff: DiffView | None = None,
         body: VirtualLineView | None = None,
     ) -> None:
         self._diff = diff if diff is not None or not texts.has_difference(request) else DiffView(SPLIT_FROM)
         super().__init__(body or self._diff or PageView(lambda width: texts.body_lines(request, width)))
-        self.request, self.state, self._now = request, state, now
+        self.request, self.state = request, state
         self._stop = SecondPress()
         self._draft = request.text
         self.takes_side = self._diff is not None
@@ -216,13 +216,6 @@ class Approval(Question[Decided]):
     def leave_to_type(self) -> None:
         """Close so that the text goes to the prompt."""
         _ = self.dialog.dismiss(Dismissed.TYPING)
-
-    def paste(self, text: str) -> bool:
-        """Pass a pasted text on to the prompt."""
-        is_taken = bool(text) and self.dialog.letters.type_on is not None
-        if is_taken:
-            self.dialog.letters.type(text)
-        return is_taken
 
     def begin(self) -> None:
         """Show the change."""
@@ -244,13 +237,11 @@ class Approval(Question[Decided]):
     def choices(self) -> Sequence[Command]:
         """Return what can be answered to this request."""
         left_out = self.left_out()
-        return [*(worded(each, self._diff) for each in self.keys() if each.id not in left_out), _stopping()]
+        return [*(worded(each, self._diff) for each in self.commands() if each.id not in left_out), _stopping()]
 
     def left_out(self) -> set[str]:
         """Return the ids of the answers that mean nothing here."""
-        found = {"request.mode"}  # a key that people know, and no answer
-        if self.request.tool != SHELL:
-            found.add("approve.edit")
+        found = {"approve.edit"} if self.request.tool != SHELL else set()
         if not self.request.can_try:
             found.add("approve.try")
         found.add("approve.once" if self.is_danger else "approve.anyway")
@@ -292,25 +283,22 @@ class Approval(Question[Decided]):
             self.dialog.call_after_refresh(self.dialog.draw)
 
     def _choose_rule(self) -> None:
-        found = grants(self.request) if not self.is_danger else []
-        if found:
-            _ = self.dialog.app.push_screen(GrantChoice(found, self._now), self._granted)
+        def granted(grant: Grant | None) -> None:
+            if grant is not None:
+                _ = self.dialog.dismiss(Answer(Outcome.ALWAYS, rule=grant.number, scope=grant.scope))
 
-    def _granted(self, grant: Grant | None) -> None:
-        if grant is not None:
-            _ = self.dialog.dismiss(Answer(Outcome.ALWAYS, rule=grant.number, scope=grant.scope))
+        _ = self.dialog.app.push_screen(GrantChoice(grants(self.request), self.dialog.now), granted)
 
     def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""
-        if self.request.tool == SHELL:
-            _ = self.dialog.app.push_screen(CommandEdit(self._draft, self._keep_draft, self._now), self._edited)
+        edit = CommandEdit(self._draft, self.dialog.now)
 
-    def _keep_draft(self, text: str) -> None:
-        self._draft = text
+        def edited(is_sent: bool | None) -> None:
+            self._draft = edit.text
+            if is_sent:
+                _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=edit.text if edit.text != self.request.text else ""))
 
-    def _edited(self, text: str | None) -> None:
-        if text is not None:
-            _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
+        _ = self.dialog.app.push_screen(edit, edited)
 
     def _explain(self) -> None:
         _ = self.dialog.app.push_screen(Explanation(self.request, self.state, self), self._pass_on)
@@ -322,10 +310,7 @@ class Approval(Question[Decided]):
 
     def _show_all(self) -> None:
         """Show everything that waits, to be answered at once."""
-        requests = list(self.state.approvals.values())
-        if len(requests) > 1:
-            batch = ConsentDialog(Batch(requests, self.state), self._now, self.dialog.fit.chat.panes)
-            _ = self.dialog.app.push_screen(batch, self._leave_with)
+        self.dialog.ask(Batch(list(self.state.approvals.values()), self.state), self._leave_with)
 
     def _leave_with(self, answered: Answer | AllAnswered | None) -> None:
         if answered is not None:
@@ -357,7 +342,9 @@ def worded(each: Command, diff: DiffView | None) -> Command:
     return replace(each, hint="one column" if is_split else "two columns") if each.id.endswith(".split") else each
 
 
-_DECIDED: dict[bool | None, Span] = {None: ("undecided", "muted"), True: ("accepted", "good"), False: ("rejected", "bad")}
+_DECIDED: dict[bool | None, tuple[str, StyleRole, str]] = {
+    True: ("accepted", "good", "✓ "), False: ("rejected", "bad", "✗ "), None: ("undecided", "muted", "")
+}  # fmt: skip
 _MORE = "More of this hunk below: Space scrolls"
 _MORE_OF_ALL = "Scroll to the end to accept everything"
 
@@ -383,10 +370,10 @@ class HunkApproval(Approval):
     moves = "hunk"
     _diff: DiffView
 
-    def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
+    def __init__(self, request: ApprovalRequested, state: SessionState) -> None:
         self._decided: dict[int, bool] = {}
         self._seen: set[int] = set()
-        super().__init__(request, state, now, DiffView(SPLIT_FROM, heading=self._heading))
+        super().__init__(request, state, DiffView(SPLIT_FROM, heading=self._heading))
 
     def begin(self) -> None:
         """Show the change."""
@@ -394,25 +381,20 @@ class HunkApproval(Approval):
 
     def headline(self, width: int) -> Content:
         """Return what is asked, which hunk is marked, and what was decided so far."""
-        total, accepted = self.request.hunks, len(self._accepted)
-        rejected, left = len(self._decided) - accepted, total - len(self._decided)
+        total = self.request.hunks
+        counts = Counter(self._decided.get(number) for number in range(total))
         hunks = [Content.styled(f"Hunk {self._current + 1} of {total}", "$text-muted")]
         if total <= MOST_SIGNS:
             hunks.append(Content("").join(self._sign(number) for number in range(total)))
-        said = [(f"{accepted} accepted", "$success")] if accepted else []
-        said += [(f"{rejected} rejected", "$error")] if rejected else []
-        said += [(f"{left} undecided", "$text-muted")] if left else []
+        said = [(f"{counts[each]} {word}", STYLES[role]) for each, (word, role, _) in _DECIDED.items() if counts[each]]
         counted = Content.styled(" · ", "$text-muted").join([Content.styled(*each) for each in said])
         asked = texts.title(self.request, self.state, "", width)
         return Content("\n").join([asked, texts.beside(Content("  ").join(hunks), counted, width)])
 
     def _sign(self, number: int) -> Content:
-        decided = self._decided.get(number)
-        text = f" {number + 1} " if decided is None else f" ✓ {number + 1} " if decided else f" ✗ {number + 1} "
-        if number == self._current:
-            return Content.styled(text, "bold $background on $warning")
-        style = "$text-muted" if decided is None else "$success" if decided else "$error"
-        return Content.styled(text, style)
+        _, role, sign = _DECIDED[self._decided.get(number)]
+        style = "bold $background on $warning" if number == self._current else STYLES[role]
+        return Content.styled(f" {sign}{number + 1} ", style)
 
     def preferred(self) -> str:
         """Return the answer that is chosen first: once each hunk is decided, to apply."""
@@ -423,7 +405,7 @@ class HunkApproval(Approval):
         """Return what can be answered now, with how many hunks would be applied."""
         left_out = self.left_out() | (set() if self._accepted else {"hunks.done"})
         words = {"hunks.done": f"apply {len(self._accepted)} of {self.request.hunks}", "request.because": "reject with reason…"}
-        found = [worded(each, self._diff) for each in self.keys() if each.id not in left_out]
+        found = [worded(each, self._diff) for each in self.commands() if each.id not in left_out]
         return [*(replace(each, hint=words.get(each.id, each.hint)) for each in found), _stopping()]
 
     def dimmed(self) -> Collection[str]:
@@ -488,19 +470,14 @@ class HunkApproval(Approval):
 
     def _go_to(self, hunk: int) -> None:
         self._diff.scroller.go_to_hunk(hunk)
-        self._diff.lay_out()
-        self.dialog.draw()
+        self.at_another_part()
 
     def _apply(self) -> None:
-        accepted = self._accepted
-        if accepted:
-            hunks = None if len(accepted) == self.request.hunks else accepted
-            _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=hunks))
+        hunks = None if len(self._accepted) == self.request.hunks else self._accepted
+        _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=hunks))
 
     def _heading(self, number: int) -> Span:
-        is_marked = number == self._current
-        decided = self._decided.get(number)
-        word, role = _DECIDED[decided]
-        sign = "▌ " if is_marked else "  " if decided is None else "✓ " if decided else "✗ "
-        text = f"{sign}Hunk {number + 1}  {word}"
-        return text, join_roles("warn" if decided is None else role, "strong") if is_marked else role
+        word, role, sign = _DECIDED[self._decided.get(number)]
+        if number != self._current:
+            return f"{sign or '  '}Hunk {number + 1}  {word}", role
+        return f"▌ Hunk {number + 1}  {word}", join_roles(role if sign else "warn", "strong")

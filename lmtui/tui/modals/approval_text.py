@@ -18,7 +18,7 @@ from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, show_controls
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind
-from lmtui.tui.commands import Scope, first_key, of_scope
+from lmtui.tui.commands import Scope, command, first_key, of_scope
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.diff_layout import diff_lines
 from lmtui.tui.lines.page_view import whole_line, whole_text
@@ -155,12 +155,12 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     return found
 
 
-def _keys_of(scope: Scope) -> dict[str, str]:
-    return {each.id.partition(".")[2]: first_key(each) for each in of_scope(scope, Scope.REQUEST)}
+def _keys_of(*scopes: Scope) -> dict[str, str]:
+    return {each.id.partition(".")[2]: first_key(each) for each in of_scope(*scopes, Scope.REQUEST)}
 
 
 def _effect_explanation(request: ApprovalRequested) -> list[str]:
-    keys = _keys_of(Scope.EFFECT)
+    keys = _keys_of(Scope.EFFECT, Scope.EFFECTS, Scope.DIFF)
     found = [
         f"{why_text(request)}. Nothing has changed in your folder yet.",
         f"The command: {escape_invisible_line(effect_command(request))}",
@@ -168,7 +168,7 @@ def _effect_explanation(request: ApprovalRequested) -> list[str]:
         f"{keys['toggle']}  applies or skips the selected file, or the selected hunk in the diff.",
         f"{keys['deletions']}  deletes every file that is listed as deleted. {keys['everything']}  applies everything.",
         f"{keys['no']}  applies nothing. {keys['because']}  applies nothing and tells the model why.",
-        f"{keys['previous']} {keys['next']}  go from hunk to hunk. {keys['split']}  switches columns. {keys['zoom']}  zooms.",
+        f"{command('effects.hunk').key_text}  go from hunk to hunk. {keys['split']}  switches columns. {keys['zoom']}  zooms.",
         f"{keys['output']}  shows the output. {keys['later']}  asks later; your choices stay.",
     ]
     return [*found, f"The SHA-256 of what was asked is {sanitize_line(request.digest)}."] if request.digest else found

@@ -67,8 +67,8 @@ class Question(Generic[Result]):
     """What a dialog asks: a body of lines, the words around it, and what each answer does.
 
     Answers whose ids are `guarded` allow something: they count only after the body's end was seen where it `needs_reading`.
-    Those of `decisions` are drawn as buttons, in this order; the others are hints.  `also` are answers that other questions
-    have too.  `moves` says what the arrow keys do, `at_once` are answers whose letter waits for no other one.  A `page` fills
+    Those of `decisions` that have a hint are drawn as buttons, in this order; the others are hints.  `also` are answers that
+    other questions have too.  `moves` says what the arrow keys do, `at_once` are answers whose letter waits for no other one.  A `page` fills
     the screen above the question, the body in it.
     """
 
@@ -105,18 +105,13 @@ class Question(Generic[Result]):
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does, by its id."""
-        return {each: partial(self.give, each) for each in self.values()}
-
-    def give(self, command_id: str) -> None:
-        """Give an answer's value where it is one of the choices."""
-        if any(each.id == command_id for each in self.choices()):
-            _ = self.dialog.dismiss(self.values()[command_id])
+        return {each: partial(self.dialog.dismiss, value) for each, value in self.values().items()}
 
     def close(self) -> None:
         """Close the dialog without an answer."""
         _ = self.dialog.dismiss(None)
 
-    def keys(self) -> Sequence[Command]:
+    def commands(self) -> Sequence[Command]:
         """Return the answers that have a key, whether they mean something now or not."""
         return *of_scope(self.scope), *map(command, self.also)
 
@@ -124,13 +119,8 @@ class Question(Generic[Result]):
         """Fill the body; called once the dialog is on screen."""
 
     def leave_to_type(self) -> None:
-        """Close the dialog because the user types text."""
+        """Close the dialog because the user types text, or pastes one."""
         self.close()
-
-    def paste(self, text: str) -> bool:
-        """Take a pasted text; False where it belongs to nothing."""
-        del text
-        return False
 
     def at_another_part(self) -> None:
         """Take note that the reader came to another part of the body."""
@@ -248,19 +238,13 @@ class ChatBehind:
     def cover(self, top: int | None) -> None:
         """Keep the end of the conversation above a row of the screen; None: it is free again."""
         current = self.panes.current if self.panes is not None else None
-        view = current.transcript if current is not None and top is not None else None
-        if self._covered is not None and self._covered is not view:
-            self._covered.covered_rows = 0
-            self._covered.touch()
-        if view is not None and top is not None:
-            rows = max(0, view.region.bottom - top)
-            if rows != view.covered_rows or self._covered is None:
-                view.covered_rows = rows
-                if self._covered is None and self.panes is not None:
-                    self._place = None if view.scroller.is_following else view.scroll_offset.y
-                    self.panes.follow_chat()
-                view.touch()
-        self._covered = view
+        if self.panes is not None and current is not None:
+            view = current.transcript
+            if top is not None and self._covered is None:
+                self._place = None if view.scroller.is_following else view.scroll_offset.y
+                self.panes.follow_chat()
+            self.panes.cover_end(0 if top is None else max(0, view.region.bottom - top))
+            self._covered = view if top is not None else None
 
     def give_back_place(self) -> None:
         """Go back to where the reader was before the question came."""
@@ -284,7 +268,7 @@ class BodyFit:
         self._dialog, self._box, self._more, self.chat = dialog, box, more, chat
         self._is_measured = False
         self._rounds = MOST_ROUNDS
-        self._placed, self._drawn = (0, 0, False), (0, 0)
+        self._placed, self._drawn = (0, 0, 0), (0, 0)
         self._shown: tuple[Region, Region, int] | None = None
         self.is_zoomed = dialog.question.page is not None
 
@@ -344,11 +328,11 @@ class BodyFit:
         left, right = 0, width
         if not self.is_zoomed and self.chat.is_seen_by(dialog):
             left, right = self.chat.columns(width, takes_side=dialog.question.takes_side)
-        place = (right - left, left, dialog.is_tight)
+        place = (right - left, left, int(dialog.size.height >= TIGHT_ROWS))
         is_new, self._placed = place != self._placed, place
         if is_new:
             box.styles.width = right - left
-            box.styles.margin = (0, 0, 0 if dialog.is_tight else 1, left)
+            box.styles.margin = (0, 0, place[2], left)
         return is_new
 
     def _measure(self) -> bool:
@@ -383,7 +367,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         question.dialog = self
         self.SCOPE = question.scope
         self.shows_live = False
-        self._delay = InputDelay(now)
+        self.now, self._delay = now, InputDelay(now)
         self._has_seen_end = self._is_pressed = False
         self.picked = ""  # the answer that the user chose
         self._headline = Static("", classes="box-title", markup=False)
@@ -394,7 +378,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self._box = Vertical(classes="box consent -danger" if question.is_danger else "box consent")
         self.letters = TypedLetters(self)
         self.fit = BodyFit(self, self._box, self._more, ChatBehind(panes))
-        own = [*bindings_of(question.keys()), *bindings(Scope.QUESTION, Scope.APP, Scope.MOVING)]
+        own = [*bindings_of(question.commands()), *bindings(Scope.QUESTION, Scope.APP, Scope.MOVING)]
         self._bindings = BindingsMap.from_keys({**self._bindings.key_to_bindings, **BindingsMap(own).key_to_bindings})
 
     def compose(self) -> ComposeResult:
@@ -437,7 +421,8 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
             event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        if self.question.paste(event.text):
+        if event.text and self.letters.type_on is not None:
+            self.letters.type(event.text)
             event.stop()
 
     @on(events.MouseScrollUp)
@@ -452,10 +437,20 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self.question.at_another_part()
 
     def action_answer(self, command_id: str) -> None:
-        """Do what was answered, once the question has been there for a moment."""
-        is_early = command_id in self.question.decisions and not self.is_awake
-        if not is_early and (command_id not in self.question.guarded or self.answer_counts()):
-            self.question.handlers()[command_id]()
+        """Do what was answered if it is a choice, once the question has been there for a moment and was read."""
+        asked = self.question
+        left_out = {each.id for each in asked.commands()} - {each.id for each in asked.choices()}
+        if command_id in left_out or (command_id in asked.decisions and not self.is_awake):
+            return
+        if command_id not in asked.guarded or self.is_live:
+            asked.handlers()[command_id]()
+        elif self.is_awake:
+            self._is_pressed = True
+            self.look()
+
+    def ask(self, question: Question[Any], answered: Callable[[Any], None]) -> None:  # Any: what that question gives
+        """Ask something else, over this."""
+        _ = self.app.push_screen(ConsentDialog(question, self.now, self.fit.chat.panes), answered)
 
     def action_choose_answer(self, step: int) -> None:
         """Choose the next answer, or the one before."""
@@ -511,19 +506,6 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
             self._has_seen_end = True
         return (self._has_seen_end or not self.question.needs_reading) and self.is_awake
 
-    @property
-    def is_tight(self) -> bool:
-        """Tell whether there is room for hardly more than the text."""
-        return self.size.height < TIGHT_ROWS
-
-    def answer_counts(self) -> bool:
-        """Tell whether an answer counts yet; for one that came before the end was seen, say why it does not."""
-        is_live = self.is_live
-        if not is_live and self.is_awake:
-            self._is_pressed = True
-            self.look()
-        return is_live
-
     def restart_delay(self) -> None:
         """Let keys count only after a moment again: something else is there now."""
         self._delay.restart()
@@ -574,7 +556,8 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
 
     def _buttons(self) -> list[Command]:
         found = {each.id: each for each in self.question.choices()}
-        return [found[each] for each in self.question.decisions if each in found] or list(found.values())[:1]
+        shown = [found[each] for each in self.question.decisions if each in found and found[each].hint]
+        return shown or list(found.values())[:1]
 
     def _wake(self) -> None:
         """Show that the choices count now; a timer that comes early looks again."""

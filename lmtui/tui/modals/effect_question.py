@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import ClassVar
 
 from textual.content import Content
@@ -22,7 +21,7 @@ from lmtui.tui.modals.approval import Approval, Decided, worded
 from lmtui.tui.modals.picker import Reading
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part
-from lmtui.tui.widgets.effect_page import UNDECIDED, EffectDecisions, EffectPage
+from lmtui.tui.widgets.effect_page import UNDECIDED, EffectPage
 
 COMMAND_CELLS = 60
 _CANNOT = "cannot be kept: "
@@ -61,31 +60,23 @@ class EffectApproval(Approval):
     at_once: ClassVar[tuple[str, ...]] = ("effects.toggle", "effects.hunk")
     also: ClassVar[tuple[str, ...]] = tuple(each for each in Approval.also if each not in ("request.session", "request.always"))
     needs_reading: ClassVar[bool] = False
+    page: EffectPage
 
-    def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
-        self.page = self._parts = EffectPage(*title_of(request, state))
-        super().__init__(request, state, now, self._parts.diff, self._parts.list)
+    def __init__(self, request: ApprovalRequested, state: SessionState) -> None:
+        self.page = EffectPage(*title_of(request, state))
+        super().__init__(request, state, self.page.diff, self.page.list)
         self.takes_side = False
-
-    @property
-    def choice(self) -> EffectDecisions:
-        """Return what is chosen so far."""
-        return self._parts.decisions
-
-    def resume(self, choice: EffectDecisions) -> None:
-        """Begin with what was chosen before the question was postponed."""
-        self._parts.decisions = choice
 
     def begin(self) -> None:
         """Show the parts."""
-        self._parts.changed = self._draw
-        self._parts.show(self.request.parts, also_of(self.request))
+        self.page.changed = self._draw
+        self.page.show(self.request.parts, also_of(self.request))
 
     def headline(self, width: int) -> Content:
         """Return what is asked, which of several it is, and what would be applied."""
         place = texts.place_of(self.request, self.state)
         asked = Content.assemble((texts.question(self.request, self.state), "bold $warning"), (place, "$text-muted"))
-        said = self._parts.decisions.said()
+        said = self.page.decisions.said()
         gap = "   " if asked.cell_length + said.cell_length + 3 <= width else "\n"
         return Content.assemble(asked, gap, said)
 
@@ -95,36 +86,35 @@ class EffectApproval(Approval):
 
     def preferred(self) -> str:
         """Return the answer that is chosen first: to apply, once there is something to be applied."""
-        return "effect.apply" if self._parts.decisions.applied else "effects.toggle"
+        return "effect.apply" if self.page.decisions.applied else "effects.toggle"
 
     def dimmed(self) -> Collection[str]:
         """Return what does not count yet: something must be chosen to be applied."""
-        return super().dimmed() if self._parts.decisions.applied else self.guarded
+        return super().dimmed() if self.page.decisions.applied else self.guarded
 
-    def keys(self) -> Sequence[Command]:
+    def commands(self) -> Sequence[Command]:
         """Return the answers that have a key, those of a page of effects among them."""
         return *of_scope(Scope.EFFECT, Scope.EFFECTS), *map(command, self.also)
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered now, with how much would be applied."""
-        decisions = self._parts.decisions
+        decisions = self.page.decisions
         undecided = decisions.count(UNDECIDED)
-        left_out = {"request.mode", "effects.zoom"} | (set() if undecided else {"effects.deletions"})
-        left_out |= {"effects.everything"} if decisions.is_all_applied or undecided else set()
-        left_out |= set() if self._output() else {"effect.output"}
-        left_out |= set() if self._parts.diff.source.can_split else {"diff.split"}
+        left_out = set() if self._output() else {"effect.output"}
+        left_out |= set() if self.page.diff.source.can_split else {"diff.split"}
         left_out |= set() if len(self.state.approvals) > 1 else {"request.batch"}
-        found = [worded(each, self._parts.diff) for each in self.keys() if each.id not in left_out]
+        found = [worded(each, self.page.diff) for each in self.commands() if each.id not in left_out]
         deletions = sum(part.kind is EffectKind.DELETED for part in decisions.parts)
         words = {
             "effect.apply": decisions.verb(),
-            "effects.deletions": f"delete {deletions}",
-            "effects.toggle": self._parts.toggle_word(),
+            "effects.deletions": f"delete {deletions}" if undecided else "",
+            "effects.toggle": self.page.toggle_word(),
             "request.because": "discard with reason…",
         }
+        words |= {"effects.everything": ""} if decisions.is_all_applied or undecided else {}
         return [
             *(replace(each, hint=words.get(each.id, each.hint)) for each in found),
-            closing("list" if self._parts.is_in_diff else f"{first_key(closing())} stop"),
+            closing("list" if self.page.is_in_diff else f"{first_key(closing())} stop"),
         ]
 
     def values(self) -> Mapping[str, Decided]:
@@ -135,28 +125,28 @@ class EffectApproval(Approval):
         """Return what each answer does."""
         return {
             **super().handlers(),
-            **self._parts.handlers(),
-            "diff.split": self._parts.diff.toggle_split,
+            **self.page.handlers(),
+            "diff.split": self.page.diff.toggle_split,
             "effect.apply": self._apply,
             "effect.output": self._show_output,
         }
 
     def close(self) -> None:
         """Go back from the change to the list; there, stop."""
-        if not self._parts.leave_diff():
+        if not self.page.leave_diff():
             super().close()
 
     def _draw(self) -> None:
-        self.moves = "hunk" if self._parts.is_in_diff else "file"
+        self.moves = "hunk" if self.page.is_in_diff else "file"
         self.dialog.draw()
 
     def _apply(self) -> None:
         """Apply what is chosen, and nothing else."""
-        decisions = self._parts.decisions
+        decisions = self.page.decisions
         if decisions.applied:
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if decisions.is_all_applied else decisions.applied))
         else:
-            self.dialog.app.notify(self._parts.nothing_chosen(), markup=False)
+            self.dialog.app.notify(self.page.nothing_chosen(), markup=False)
 
     def _output(self) -> str:
         """Return what the command printed, as far as it is known."""
@@ -165,6 +155,5 @@ class EffectApproval(Approval):
         return current.transcript.conversation.written_by(self.request.call_id) if current is not None else ""
 
     def _show_output(self) -> None:
-        text = self._output()
-        if text:
-            _ = self.dialog.app.push_screen(Reading("Output", lambda width: whole_text(sanitize(text), width)))
+        text = sanitize(self._output())
+        _ = self.dialog.app.push_screen(Reading("Output", lambda width: whole_text(text, width)))
