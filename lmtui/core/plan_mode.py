@@ -21,7 +21,7 @@ from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
 from lmtui.core.permissions.shell_grammar import SimpleCommand, objection, parse
-from lmtui.core.permissions.shell_review import NEVER_BROAD, is_interpreter, layers, risks_of
+from lmtui.core.permissions.shell_review import NEVER_BROAD, is_interpreter, layers, reason_of, risks_of
 from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from lmtui.core.proposals import STEP_RISKS, Proposal, check_proposal
@@ -125,7 +125,7 @@ def _danger(part: SimpleCommand) -> str:
         is_file = len(words) > 1 and not words[1].startswith("-")
         return "" if is_module or is_file else f"{inner.program} runs code that no file holds"
     risks = risks_of(inner)
-    return risks[0].why if risks else ""
+    return reason_of(inner, risks[0]) if risks else ""
 
 
 class PlanApprovals(Protocol):

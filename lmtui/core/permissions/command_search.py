@@ -69,7 +69,7 @@ def _covers_layer(pattern: str, command: SimpleCommand) -> bool:
     if any(map(_is_below_floor, layers(command))):
         return False
     named = {i for i, each in enumerate(wanted) if literal_of(each) is not None}
-    return all(risk.index in named for risk in risks_of(command))
+    return named.issuperset(risks_of(command))
 
 
 def _before_star(wanted: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lmtui.core.permissions.shell_grammar import outline, unquoted, word_set
-from lmtui.core.permissions.shell_review import transparent_place
+from lmtui.core.permissions.shell_review import WRAPPER_OR_XARGS, inner_place
 
 _ROOT = word_set("sudo doas su pkexec runuser")
 _SHELL = (
@@ -139,7 +139,7 @@ def _unwrapped(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
             while words and words[0].startswith("-"):
                 words = words[2:] if words[0] in ("-u", "-g", "-h", "-p") else words[1:]
             words = words or ("a shell",)
-        elif words and (place := transparent_place(words, with_xargs=True)):
+        elif words and (place := inner_place(words, WRAPPER_OR_XARGS)):
             words = words[place:]
         else:
             break

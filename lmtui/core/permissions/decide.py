@@ -31,7 +31,7 @@ from lmtui.core.permissions.rules import (
     traits_of,
 )
 from lmtui.core.permissions.shell_grammar import ParsedCommand, outline, parse, unquoted, word_set
-from lmtui.core.permissions.shell_review import is_harmless, layers, risks_of
+from lmtui.core.permissions.shell_review import is_harmless, layers, reason_of, risks_of
 
 PROMOTED = "skill__"  # how the names of tools begin that run a function of a file
 MOST_CHARS = 50_000
@@ -163,9 +163,9 @@ def _by_parts(look: _Look, mode: Mode) -> Decision:
     left = [part for rule, part in zip(granted, parsed.commands, strict=True) if not rule]
     uncovered = tuple(part.text for part in left if not (is_beside and is_harmless(part)))
     if uncovered:
-        risk = next((risk for part in parsed.commands if part.text in uncovered for risk in risks_of(part)), None)
+        reasons = (reason_of(part, risk) for part in left if part.text in uncovered for risk in risks_of(part))
         asks = "asks for everything" if mode is Mode.MANUAL else "asks before changes"
-        why = f"{mode} mode {asks}" + (f"; {risk.why}" if risk else "")  # where one word is the reason, that word
+        why = "; ".join((f"{mode} mode {asks}", *itertools.islice(reasons, 1)))  # where one word is the reason, that word
         return look.decision(Verdict.ASK, why, "", uncovered)
     used = ", ".join(dict.fromkeys(rule for rule in granted if rule))
     return look.decision(Verdict.ALLOW, f"your rule {used} allows it", used)

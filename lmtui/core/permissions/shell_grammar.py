@@ -29,18 +29,6 @@ def word_set(text: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Risk:
-    """A word that makes a command do more than its program's plain use: its place among the words, and why.
-
-    A place behind the last word means what is missing (a script that would come from standard input): only a rule
-    without wildcards covers that.
-    """
-
-    index: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class SimpleCommand:
     """One program with its words.  `text` is the command as written, `words` are literal, quotes and escapes resolved.
 
@@ -59,13 +47,6 @@ class SimpleCommand:
     def from_word(self, index: int) -> SimpleCommand:
         """Return the command that begins at a later word (what a wrapper runs)."""
         return SimpleCommand(self.text, self.words[index:], self.globs[index:])
-
-
-def glob_risks(command: SimpleCommand) -> Iterator[Risk]:
-    """Yield the patterns that may mean a file named like an option."""
-    for index, pattern in enumerate(command.globs):
-        if pattern[:1] in ("*", "?") and index > 0:
-            yield Risk(index, f"{command.words[index]} may match a file named like an option")
 
 
 @dataclass(frozen=True, slots=True)
