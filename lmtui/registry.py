@@ -56,9 +56,9 @@ class Feature:
     `flags` are those of the command line for its settings,
     as argparse takes them; the settings themselves are in `lmtui/config.py`, with the feature's name.  `events` are the
     modules of the types that are in a log because of it,
-    `routes` are those that it adds to the host's API, `tools` what it adds for the model, `commands` its slash
-    commands and keys, and `controller` (a `tui.workbench_api.FeatureController`) what opens its screens.  `look` is a function
-    that adds what it finds there to a `core.folders.KnownProject`.
+    `routes` are those that it adds to the host's API, `tools` what it adds for the model, and `controller` (a
+    `tui.workbench_api.FeatureController`) what opens its screens.  `look` is a function that adds what it finds there to a
+    `core.folders.KnownProject`.  One that `has_commands` keeps its slash commands and keys as `COMMANDS` in its `commands.py`.
     """
 
     service: str = ""
@@ -66,7 +66,7 @@ class Feature:
     events: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     subcommands: tuple[Subcommand, ...] = ()
-    commands: str = ""
+    has_commands: bool = False
     controller: str = ""
     routes: str = ""
     look: str = ""

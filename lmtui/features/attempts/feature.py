@@ -6,6 +6,6 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     subcommands=(Subcommand("eval --history", "lmtui.features.attempts.subcommands:eval_history"),),
-    commands="lmtui.features.attempts.commands:COMMANDS",
+    has_commands=True,
     controller="lmtui.features.attempts.screens:AttemptController",
 )

@@ -7,6 +7,6 @@ from lmtui.registry import Feature, Subcommand
 FEATURE = Feature(
     service="lmtui.features.batch.service:BatchService",
     subcommands=(Subcommand("batch [FILE|--glob PATTERN TASK]", "lmtui.features.batch.subcommands:batch"),),
-    commands="lmtui.features.batch.commands:COMMANDS",
+    has_commands=True,
     controller="lmtui.features.batch.screens:BatchController",
 )

@@ -15,5 +15,5 @@ FEATURE = Feature(
         "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
     },
     subcommands=(Subcommand("check", "lmtui.features.checks.subcommands:check"),),
-    commands="lmtui.features.checks.commands:COMMANDS",
+    has_commands=True,
 )

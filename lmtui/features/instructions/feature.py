@@ -13,5 +13,5 @@ FEATURE = Feature(
             "help": "extra instructions for the model, added to those of the folder",
         }
     },
-    commands="lmtui.features.instructions.commands:COMMANDS",
+    has_commands=True,
 )

@@ -14,6 +14,6 @@ FEATURE = Feature(
         Subcommand("scheduler", f"{_SUBCOMMANDS}:scheduler"),
     ),
     routes="lmtui.features.jobs.routes:ROUTES",
-    commands="lmtui.features.jobs.commands:COMMANDS",
+    has_commands=True,
     controller="lmtui.features.jobs.screens:JobController",
 )

@@ -8,6 +8,6 @@ FEATURE = Feature(
     service="lmtui.features.mcp.service:McpService",
     flags={"--no-mcp": {"dest": "mcp", "action": "store_const", "const": "off", "help": "start no MCP servers"}},
     subcommands=(Subcommand("mcp list|login|add|get|remove|set|serve", "lmtui.features.mcp.subcommands:mcp"),),
-    commands="lmtui.features.mcp.commands:COMMANDS",
+    has_commands=True,
     controller="lmtui.features.mcp.screens:McpController",
 )

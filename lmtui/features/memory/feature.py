@@ -10,6 +10,6 @@ FEATURE = Feature(
     events=("lmtui.features.memory.values",),
     tools=tuple(f"lmtui.features.memory.tools:{name}" for name in _TOOLS),
     subcommands=(Subcommand("memory", "lmtui.features.memory.subcommands:memory"),),
-    commands="lmtui.features.memory.commands:COMMANDS",
+    has_commands=True,
     controller="lmtui.features.memory.screens:MemoryController",
 )

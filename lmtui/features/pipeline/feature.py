@@ -11,7 +11,7 @@ FEATURE = Feature(
         Subcommand("pipeline run|status|…", "lmtui.features.pipeline.subcommands:pipeline"),
         Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.subcommands:ideate", is_task=True),
     ),
-    commands="lmtui.features.pipeline.commands:COMMANDS",
+    has_commands=True,
     look="lmtui.features.pipeline.service:look_at",
     controller="lmtui.features.pipeline.screens:PipelineController",
 )

@@ -7,6 +7,6 @@ from lmtui.registry import Feature, Subcommand
 FEATURE = Feature(
     service="lmtui.features.projects.service:ProjectsService",
     subcommands=(Subcommand("projects [scan|add|remove|needs-action|use]", "lmtui.features.projects.service:projects"),),
-    commands="lmtui.features.projects.commands:COMMANDS",
+    has_commands=True,
     controller="lmtui.features.projects.screens:ProjectsController",
 )

@@ -8,6 +8,6 @@ FEATURE = Feature(
     service="lmtui.features.skills.service:SkillsService",
     tools=("lmtui.features.skills.tools:SKILL", "lmtui.features.skills.tools:PROMOTE"),
     subcommands=(Subcommand("skills list|show NAME", "lmtui.features.skills.subcommands:skills"),),
-    commands="lmtui.features.skills.commands:COMMANDS",
+    has_commands=True,
     controller="lmtui.features.skills.screens:SkillController",
 )

@@ -6,6 +6,6 @@ from lmtui.registry import Feature
 
 FEATURE = Feature(
     service="lmtui.features.slash_commands.prompt_files:PromptFilesService",
-    commands="lmtui.features.slash_commands.commands:COMMANDS",
+    has_commands=True,
     controller="lmtui.features.slash_commands.screens:PromptFileController",
 )

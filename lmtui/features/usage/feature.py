@@ -7,7 +7,7 @@ from lmtui.registry import Feature, Subcommand
 FEATURE = Feature(
     service="lmtui.features.usage.service:UsageService",
     subcommands=(Subcommand("usage [--range today|7d|30d|all]", "lmtui.features.usage.service:usage"),),
-    commands="lmtui.features.usage.commands:COMMANDS",
+    has_commands=True,
     routes="lmtui.features.usage.routes:ROUTES",
     controller="lmtui.features.usage.screens:UsageController",
 )
