@@ -41,11 +41,11 @@ def texts(transcript: Transcript) -> list[str]:
 
 def test_the_end_of_a_long_session_is_drawn_first_and_then_all_of_it() -> None:
     session, transcript = long_session(), Transcript(zone=UTC)
-    feed = SessionView(session, lambda: None)
+    feed = SessionView(session, lambda _: None)
     feed.panels = (transcript,)
     feed.draw()
     assert feed.is_loading
-    assert not SessionView(long_session(3), lambda: None).is_loading
+    assert not SessionView(long_session(3), lambda _: None).is_loading
     assert 0 < len(transcript.document) < 200
     assert "answer 399" in "\n".join(texts(transcript))
     session.begin_turn("one more")
