@@ -41,7 +41,7 @@ FIXED = "Only results and what came with your messages can be folded, left out o
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One row: a title, and behind it what stands in the columns.  `key` is empty for a group's own line, else unique in it.
+    """One row: a title, and behind it what the columns hold.  `key` is empty for a group's own line, else unique in it.
 
     `about` is what can be said of it, `item` the message that it is about.
     """
