@@ -30,7 +30,7 @@ class Terminal:
 
 
 def feed(**state: Any) -> SessionView:
-    found = SessionView(FakeSession(), lambda: None)
+    found = SessionView(FakeSession(), lambda _: None)
     found.state = SessionState(title="nested comments")
     for name, value in state.items():
         setattr(found.state.turn if name == "is_running" else found.state, name, value)
