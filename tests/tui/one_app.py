@@ -122,7 +122,7 @@ class _Start:
             if isinstance(known, set | dict):
                 known.clear()
         for line in bench.query(AskLine):
-            line.close()
+            line.display = False
         app.options, app.theme = self._options, self._theme
         app.clear_notifications()
         clock = driver.host.clock
@@ -148,7 +148,7 @@ class _Start:
         completion._search, completion._known_at = None, float("-inf")
         completion._mentioned.clear()
         _ = prompt.completing.values.pop("models", None)
-        files._filter.given_up()
+        files._filter.typed("")
         files._filter.forget_paths()
         files._problem = files._last_path = ""
         TreeRows.__init__(tree.source.tree)

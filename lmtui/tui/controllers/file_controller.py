@@ -44,9 +44,10 @@ class FileFilter:
         self._float(is_over=True)
         self._line.ask(
             "find a file",
-            lambda _: tree.action_select(),
-            self.given_up,
+            tree,
             text=self._words,
+            stays=True,
+            sent=lambda _: tree.action_select(),
             typed=self.typed,
             move=tree.cursor.move,
         )
@@ -60,18 +61,14 @@ class FileFilter:
         self.typed(words)
 
     def typed(self, text: str) -> None:
-        """Narrow the files down to what was typed."""
+        """Narrow the files down to what was typed; once the line is closed, show the tree at the file that was marked last."""
         self._words = text
-        if self._index is not None:
+        if not self._line.is_open:
+            self._float(is_over=False)
+            self._workbench.panes.files.show_found("", None)
+            self._workbench.draw()
+        elif self._index is not None:
             self._searches.want(text)
-
-    def given_up(self) -> None:
-        """Show the tree again, at the file that was marked last."""
-        self._words = ""
-        self._float(is_over=False)
-        self._workbench.panes.files.show_found("", None)
-        self._workbench.panes.files.focus()
-        self._workbench.draw()
 
     def _float(self, *, is_over: bool) -> None:
         self._workbench.panes.is_finding = is_over

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import get_args
 
 from pydantic import TypeAdapter, ValidationError
-from textual.widget import Widget
 
 from lmtui.core.events import ROOT
-from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.prompt_store import write_private
 from lmtui.tui.router import SessionView
@@ -28,8 +26,6 @@ class ChatController:
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
         self._line = AskLine("chat-search")
-        self._searched: DocumentView | None = None
-        self._before: Widget | None = None
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -54,29 +50,20 @@ class ChatController:
             return
         if self._line.parent is None:
             await self._workbench.panes.query_one("#chat-pane").mount(self._line)
-        self._searched, self._before = transcript, before
+
+        def mark(text: str) -> None:
+            if text != transcript.search.words:
+                transcript.search.find(text)
+
+        def go(text: str) -> None:
+            if text.strip():
+                transcript.focus()
+                transcript.search.go()
+            else:
+                mark("")
+
         words = transcript.search.words
-        self._line.ask("search in the whole session", self._search, self._end_search, text=words, typed=self._mark)
-
-    def _mark(self, text: str) -> None:
-        """Mark what is looked for at once."""
-        if self._searched is not None and text != self._searched.search.words:
-            self._searched.search.find(text)
-
-    def _search(self, text: str) -> None:
-        """Go to a match; without words, end the search."""
-        if self._searched is None or not text.strip():
-            self._line.action_give_up()
-            return
-        self._line.close()
-        self._searched.focus()
-        self._searched.search.go()
-
-    def _end_search(self) -> None:
-        """End the search and go back to where it began."""
-        self._mark("")
-        if self._before is not None:
-            self._before.focus()
+        self._line.ask("search in the whole session", before or transcript, text=words, sent=go, typed=mark)
 
     def _copy_code(self, _: str) -> None:
         transcript = self._transcript
@@ -252,16 +239,13 @@ class PaneController:
         log = panes.current.log
 
         def filtered(text: str) -> None:
-            if not text.strip():
-                self._filter.close()
-            log.focus()
+            if text.strip():
+                log.focus()
+            else:
+                self._filter.action_give_up()
 
-        def given_up() -> None:
-            self._narrow("")
-            log.focus()
-
-        what = "words  tool:  agent:  state:"
-        self._filter.ask(what, filtered, given_up, typed=self._narrow, move=log.cursor.move)
+        what, move = "words  tool:  agent:  state:", log.cursor.move
+        self._filter.ask(what, log, stays=True, sent=filtered, typed=self._narrow, move=move)
 
     def _narrow(self, text: str) -> None:
         """Narrow the log down to what was typed."""

@@ -68,8 +68,8 @@ class Question(Generic[Result]):
 
     Answers whose ids are `guarded` allow something: they count only after the body's end was seen where it `needs_reading`.
     Those of `decisions` that have a hint are drawn as buttons, in this order; the others are hints.  `also` are answers that
-    other questions have too.  `moves` says what the arrow keys do, `at_once` are answers whose letter waits for no other one.  A `page` fills
-    the screen above the question, the body in it.
+    other questions have too.  `moves` says what the arrow keys do, `at_once` are answers whose letter waits for no other one.
+    A `page` fills the screen above the question, the body in it.
     """
 
     scope: ClassVar[Scope]

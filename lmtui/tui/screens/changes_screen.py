@@ -369,25 +369,15 @@ class ChangesScreen(BesideChat):
         about = self.diff.source.mention_of(self.diff.scroller.hunk)
         if what == "search":
             move = partial(self.action_changes_go, "match")
-            self._line.ask("search in this difference", self._leave_line, self._end_search, typed=self._search, move=move)
+            self._line.ask("search in this difference", self.diff, typed=self._search, move=move)
         elif about:
-            send = partial(self._send_comment, about)
-            self._line.ask(f"comment on {sanitize_line(about)}", send, self.diff.focus)
+            self._line.ask(f"comment on {sanitize_line(about)}", self.diff, sent=partial(self._send_comment, about))
 
     def _search(self, words: str) -> None:
         self.diff.search(words)
         self.draw_head()
 
-    def _end_search(self) -> None:
-        self._search("")
-        self.diff.focus()
-
-    def _leave_line(self, _: str = "") -> None:
-        self._line.close()
-        self.diff.focus()
-
     def _send_comment(self, about: str, text: str) -> None:
-        self._leave_line()
         if text.strip():
             self._comment(f"{about} {text.strip()}")
 

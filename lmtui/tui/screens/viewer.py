@@ -155,12 +155,11 @@ class Viewer(BesideChat):
 
     def action_viewer_search(self) -> None:
         """Ask what to look for."""
-        want, move = self._searches.want, self.action_viewer_step
-        self._ask.ask("search in this file", self._leave_line, self._end_search, typed=want, move=move)
+        self._ask.ask("search in this file", self._file, typed=self._searches.want, move=self.action_viewer_step)
 
     def action_viewer_line(self) -> None:
         """Ask which line to go to."""
-        self._ask.ask(f"line, 1 to {self._file.source.line_count:,}", self._go_to_line, self._leave_line)
+        self._ask.ask(f"line, 1 to {self._file.source.line_count:,}", self._file, sent=self._go_to_line)
 
     def action_viewer_step(self, step: int) -> None:
         """Go to the next match, or the one before."""
@@ -185,21 +184,11 @@ class Viewer(BesideChat):
         """Open the file in the user's editor, at the line."""
         self.run_worker(self._edit(), group="editor")
 
-    def _leave_line(self, _: str = "") -> None:
-        self._ask.close()
-        self._file.focus()
-
     def _go_to_line(self, text: str) -> None:
-        self._leave_line()
         if text.strip().isdecimal():
             self._file.go_to_line(int(text.strip()[:12]))
         elif text.strip():
             self._say("a line is a number")
-
-    def _end_search(self) -> None:
-        self._file.show_matches("", ())
-        self._file.focus()
-        self._draw_title()
 
     async def _search(self, text: str) -> None:
         matches = await asyncio.to_thread(self._file.source.text_shown.find_all, text) if text.strip() else []

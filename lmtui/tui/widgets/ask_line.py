@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.binding import BindingType
+from textual.widget import Widget
 from textual.widgets import Input
 
 from lmtui.tui.commands import Scope, bindings
@@ -33,28 +34,30 @@ class AskLine(Input, inherit_bindings=True):
     def ask(
         self,
         what: str,
-        done: Callable[[str], object],
-        given_up: Callable[[], object],
+        about: Widget,
         *,
         text: str = "",
+        stays: bool = False,
+        sent: Callable[[str], object] = lambda _: None,
         typed: Callable[[str], object] = lambda _: None,
         move: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Show the line: `typed` gets the text as it changes, `done` as it is sent, `move` -1 or 1 for up and down."""
+        """Show the line; `about` has the keys once the text is given up or sent, then only unless the line `stays`.
+
+        `typed` gets the text as it changes, an empty one where it is given up, `sent` what was sent, `move` -1 or 1 for up and
+        down.
+        """
         self.placeholder, self.value = what, text
         self.cursor_position = len(text)
-        self._done, self._given_up, self._typed, self._move = done, given_up, typed, move
+        self._about, self._stays, self._on_sent, self._typed, self._move = about, stays, sent, typed, move
         self.display = True
         self.focus()
 
-    def close(self) -> None:
-        """Put the line away."""
-        self.display = False
-
     def action_give_up(self) -> None:
-        """Close the line."""
-        self.close()
-        self._given_up()
+        """Close the line and take back what it did."""
+        self.display = False
+        self._typed("")
+        self._about.focus()
 
     def action_step(self, rows: int) -> None:
         """Move in what the line is about."""
@@ -69,4 +72,7 @@ class AskLine(Input, inherit_bindings=True):
     @on(Input.Submitted)
     def _sent(self, event: Input.Submitted) -> None:
         event.stop()
-        self._done(event.value)
+        if not self._stays:
+            self.display = False
+            self._about.focus()
+        self._on_sent(event.value)
