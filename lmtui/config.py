@@ -133,12 +133,12 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
     if named & own.keys() and sources["api_key"] not in own and not sources["api_key"].startswith("profile "):
         values["api_key"] = ""  # the user's own key, and a server that the folder names
     waiting = tuple(
-        TrustItem("permission rule" if name in _RULES else "setting", source, f"{name} = {shown(name, value)}")
+        TrustItem("permission rule" if name in _RULES else "setting", source, f"{name} = {shown(name, value)}", digest)
         for source, names in loose.items()
         for name, value in names.items()
     )
     told = {source: f"not used: {', '.join(names)}" for source, names in unused.items() if names}
-    waiting += tuple(TrustItem("setting", source, text) for source, text in told.items() if source in loose)
+    waiting += tuple(TrustItem("setting", source, text, digest) for source, text in told.items() if source in loose)
     not_used = tuple(f"{source}: {text}" for source, text in told.items())
     return Loaded(Config(**values), sources, tuple(ignored), tuple(retired), waiting, digest, not_used)
 

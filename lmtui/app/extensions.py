@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lmtui.app.folder_rules import rules_in_force
@@ -15,51 +15,14 @@ from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import TokenCounter
 from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.subagents import ChildKind
-from lmtui.core.trust import Trust, TrustItem, check_shown
 from lmtui.engine.session import EngineSession
+from lmtui.features.folder_consent import FolderTrust
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
 from lmtui.models.tokens import count_tokens
 from lmtui.registry import features, load
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store import rule_store
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import SessionToolbox, Told
-
-
-class CompositeTrust:
-    """Implements `core.trust.Trust` over its parts."""
-
-    def __init__(self, *parts: Trust) -> None:
-        self._parts = parts
-
-    def waiting(self) -> Sequence[TrustItem]:
-        return tuple(item for part in self._parts for item in part.waiting())
-
-    def refused(self) -> Sequence[TrustItem]:
-        return tuple(item for part in self._parts for item in part.refused())
-
-    def trusted(self) -> Sequence[TrustItem]:
-        return tuple(item for part in self._parts for item in part.trusted())
-
-    def revoke(self) -> None:
-        for part in self._parts:
-            part.revoke()
-
-    def answered_elsewhere(self) -> bool | None:
-        answers = [answer for part in self._parts if (answer := part.answered_elsewhere()) is not None]
-        return None if not answers or self.waiting() else all(answers)
-
-    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        """Keep the answer in each that has something to answer: what waits, or where nothing does, what was refused.
-
-        Raises:
-            ConfigError: something is another by now, or an answer cannot be kept; before the first is kept where that can be.
-        """
-        waiting = [(part, items) for part in self._parts if (items := part.waiting())]
-        open_parts = waiting or [(part, items) for part in self._parts if (items := part.refused())]
-        check_shown([item for _, items in open_parts for item in items], shown)
-        for part, _ in open_parts:
-            part.answer(shown, is_trusted=is_trusted)
 
 
 class WorkspaceFeatures:
@@ -74,9 +37,8 @@ class WorkspaceFeatures:
         self._all: list[WorkspaceFeature] = [
             load(feature.service)(host, self.extensions) for feature in features() if feature.service
         ]
-        self._workspace = host.workspace
         self._toolboxes: dict[str, SessionToolbox] = {}  # of sessions that are being opened
-        self.trust = CompositeTrust(*(trust for each in reversed(self._all) for trust in each.trust))
+        self.trust = FolderTrust(*(trust for each in reversed(self._all) for trust in each.trust))
 
     def __iter__(self) -> Iterator[WorkspaceFeature]:
         return iter(self._all)
@@ -120,26 +82,6 @@ class WorkspaceFeatures:
     def problems(self) -> tuple[str, ...]:
         """Return what of their files cannot be read, so that nobody can be asked about it.  Blocks."""
         return tuple(problem for each in reversed(self._all) for problem in each.problems())
-
-    def trusted_folders(self) -> Mapping[str, tuple[str, ...]]:
-        """Return every folder of which something was trusted, by name, with the kinds of what; some may have changed since."""
-        kinds: dict[str, Iterable[str]] = {"settings": rule_store.trusted_folders()}
-        for each in reversed(self._all):
-            kinds |= each.trusted_folders()
-        names = sorted({folder for folders in kinds.values() for folder in folders})
-        return {name: tuple(kind for kind, folders in kinds.items() if name in folders) for name in names}
-
-    def revoke_trust(self) -> bool:
-        """Forget every answer for what the folder brings; return whether anything of it was trusted.
-
-        Raises:
-            ConfigError: it cannot be kept.
-        """
-        is_any = str(self._workspace) in self.trusted_folders() or bool(self.trust.trusted())
-        if rule_store.read_trust(self._workspace).digest:
-            rule_store.write_trust(self._workspace, rule_store.TrustAnswer())
-        self.trust.revoke()
-        return is_any
 
 
 class IdleWorkspace:

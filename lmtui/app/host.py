@@ -19,7 +19,7 @@ from lmtui import __version__
 from lmtui.app.archive import SessionArchive, encode_event
 from lmtui.app.attempts import Attempts
 from lmtui.app.demo import fresh_folder, start_repository
-from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
+from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import keep_grants, kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers
@@ -28,7 +28,7 @@ from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
 from lmtui.app.sandboxes import CurrentSandbox, command_limits, interpreter_of, tools_of
 from lmtui.app.session_models import SessionModels, SessionProvider, last_model
 from lmtui.app.settings import UserSettings
-from lmtui.app.settings_trust import FolderTrust
+from lmtui.app.settings_trust import with_settings
 from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import MODEL_SETTINGS, SETTINGS, Config, Loaded
 from lmtui.core import events
@@ -209,9 +209,8 @@ class Runtime:
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
-        own = FolderTrust(self.workspace, loaded, reload, self._use_config)
-        self.trust = CompositeTrust(own, self._features.trust)
-        self.settings = UserSettings(loaded, reload, self._use_config)
+        self.settings = own = UserSettings(loaded, reload, self._use_config)
+        self.trust = with_settings(self._features.trust, self.workspace, lambda: own.loaded.waiting, own.look_again)
 
     def _use_config(self, config: Config) -> None:
         """Take other settings, but not in the demo, which has its own server."""
@@ -516,7 +515,7 @@ class Runtime:
         self._features = WorkspaceFeatures(self)
         self.extensions: Extensions = self._features.extensions
         self._features.extensions.add(WorkspaceAttempts, self.attempts)
-        self.trust = CompositeTrust(self._features.trust)
+        self.trust = self._features.trust
 
     async def _use_workspace(self, folder: Path) -> None:
         self._sandbox.retire()

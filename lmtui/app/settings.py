@@ -36,12 +36,12 @@ class UserSettings:
     """
 
     def __init__(self, loaded: Loaded, reload: Callable[[], Loaded], use: Callable[[Config], None]) -> None:
-        self._loaded = loaded
+        self.loaded = loaded
         self._reload = reload
         self._use = use
 
     def rows(self) -> Sequence[SettingRow]:
-        return [_row(name, self._loaded) for name in SETTINGS]
+        return [_row(name, self.loaded) for name in SETTINGS]
 
     def change(self, name: str, text: str | None) -> SettingRow:
         is_list = isinstance(SETTINGS[name].default, tuple)
@@ -52,7 +52,7 @@ class UserSettings:
         return self._write(name, value)
 
     def roles(self) -> Roles:
-        return parse_roles(self._loaded.config.roles)
+        return parse_roles(self.loaded.config.roles)
 
     def set_role(self, role: ModelRole, model: str) -> None:
         own = read_settings(config_dir() / "config.toml", {}).get("roles", ())
@@ -64,18 +64,24 @@ class UserSettings:
         before = file.read_bytes() if file.exists() else None
         write_setting(file, name, value)
         try:
-            loaded = self._reload()
+            self.look_again()
         except ConfigError:
             if before is None:
                 file.unlink(missing_ok=True)
             else:
                 file.write_bytes(before)
             raise
-        own = self._loaded.config
-        if replace(loaded.config, theme=own.theme, notify=own.notify) != own:
-            self._use(loaded.config)
-        self._loaded = loaded
-        return _row(name, loaded)
+        return _row(name, self.loaded)
+
+    def look_again(self) -> None:
+        """Read the settings again, which the user may have changed or trusted meanwhile.
+
+        Raises:
+            ConfigError: they cannot be read.
+        """
+        own, self.loaded = self.loaded.config, self._reload()
+        if replace(self.loaded.config, theme=own.theme, notify=own.notify) != own:
+            self._use(self.loaded.config)
 
 
 def write_setting(file: Path, name: str, value: Any) -> None:

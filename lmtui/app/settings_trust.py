@@ -1,4 +1,4 @@
-"""Whether the user trusts what the workspace's own files bring: the settings that loosen wait for one answer."""
+"""The workspace's own settings: shown to who is asked to trust them, and in force once they are."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmtui.config import Config, Loaded, load_config
+from lmtui.config import Loaded, load_config
 from lmtui.core.errors import SandboxError
-from lmtui.core.trust import TrustItem, check_shown
+from lmtui.core.trust import TrustItem
+from lmtui.features.folder_consent import ALLOWED, BROUGHT_SETTINGS, FolderConsent, FolderTrust, trusted_folders
 from lmtui.plain_files import open_own
-from lmtui.store.rule_store import TrustAnswer, read_trust, trust_file, write_trust
 
-__all__ = ["OWN_SETTINGS", "FolderTrust", "load_trusted", "read_own_settings", "read_trust", "trust_file"]
-
+__all__ = ["trusted_folders"]  # what else front ends need, who see no feature
 
 OWN_SETTINGS = ".lmagent/config.toml"
 _MAX_BYTES = 1_048_576
@@ -34,58 +33,13 @@ def read_own_settings(workspace: Path) -> bytes:
 
 def load_trusted(workspace: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
     """Return the settings in force, with those of the folder where they are trusted; see `load_config`.  Blocks."""
-    answer = read_trust(workspace)
-    return load_config(workspace, environ, flags, trusted=answer.digest if answer.is_trusted else "")
+    answers = FolderConsent(workspace, BROUGHT_SETTINGS, tuple).answers()
+    trusted = next((digest for digest, answer in answers.items() if answer == ALLOWED), "")
+    return load_config(workspace, environ, flags, trusted=trusted)
 
 
-class FolderTrust:
-    """A folder with its own settings; implements `core.trust.Trust`.
-
-    Args:
-        loaded: the settings as they were read.
-        reload: reads them again, with what is trusted by now.
-        use: takes the settings that are in force after an answer.
-    """
-
-    def __init__(self, workspace: Path, loaded: Loaded, reload: Callable[[], Loaded], use: Callable[[Config], None]) -> None:
-        self._workspace = workspace
-        self._loaded = loaded
-        self._reload = reload
-        self._use = use
-
-    def waiting(self) -> Sequence[TrustItem]:
-        return self._answered(None)
-
-    def refused(self) -> Sequence[TrustItem]:
-        return self._answered(is_trusted=False)
-
-    def trusted(self) -> Sequence[TrustItem]:
-        return self._answered(is_trusted=True)
-
-    def _answered(self, is_trusted: bool | None) -> Sequence[TrustItem]:
-        """Return what waits, if that is the answer to it as it is now; None for what was not answered."""
-        answer = read_trust(self._workspace)
-        now = answer.is_trusted if answer.digest == self._loaded.digest else None
-        return self._loaded.waiting if now is is_trusted else ()
-
-    def revoke(self) -> None:
-        if read_trust(self._workspace).digest:
-            write_trust(self._workspace, TrustAnswer())
-            self._take_up()
-
-    def answered_elsewhere(self) -> bool | None:
-        answer = read_trust(self._workspace)
-        if not self._loaded.waiting or answer.digest != self._loaded.digest:
-            return None
-        if answer.is_trusted:
-            self._take_up()
-        return answer.is_trusted
-
-    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        check_shown(self._loaded.waiting, shown)
-        write_trust(self._workspace, TrustAnswer(self._loaded.digest, is_trusted))
-        self._take_up()
-
-    def _take_up(self) -> None:
-        self._loaded = self._reload()
-        self._use(self._loaded.config)
+def with_settings(
+    trust: FolderTrust, workspace: Path, read: Callable[[], Sequence[TrustItem]], answered: Callable[[], object] = lambda: None
+) -> FolderTrust:
+    """Return what else a folder brings, together with its settings."""
+    return FolderTrust(FolderConsent(workspace, BROUGHT_SETTINGS, read, answered), *trust.parts)

@@ -6,15 +6,14 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem, check_shown
-from lmtui.paths import WORKSPACE_FOLDER, state_dir
+from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import open_own, own_folder
-from lmtui.store.state_files import locked
+from lmtui.store.state_files import locked, write_whole
 
 
 def replace_file(file: Path, text: str) -> None:
@@ -40,108 +39,152 @@ _MAX_BYTES = 4_194_304
 
 
 ALLOWED, REFUSED = "allowed", "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class FolderContent:
-    """What a folder brings now; `digest` is the hash of all of it, for items without one of their own."""
-
-    items: tuple[TrustItem, ...] = ()
-    digest: str = ""
-
-    def marked(self) -> tuple[TrustItem, ...]:
-        """Return the items, each with the hash that an answer holds for."""
-        return tuple(item if item.digest else replace(item, digest=self.digest) for item in self.items)
+BROUGHT_SETTINGS, BROUGHT_SERVERS = "settings", "MCP servers"
+_SHOWN_KINDS = {"agents": "sub-agents", "memory": "notes"}
+Answers = dict[str, dict[str, dict[str, str]]]  # by kind, folder and hash
 
 
 class FolderConsent:
-    """The answers for one kind of things of one folder; implements `core.trust.Trust`.
+    """What a folder brings of one kind, and the answers to it.
 
     Args:
-        workspace: the folder.
-        name: of the kind, for the file of the answers.
-        read: returns what the folder brings now.
+        folder: the workspace; None for what is the user's own, for which an answer holds in every folder.
+        kind: its name in the file of the answers.
+        read: returns what is there now, each with the hash that an answer holds for.
+        answered: called after an answer was kept.
+        revoked: called before that where the answers were taken back.
     """
 
-    def __init__(self, workspace: Path, name: str, read: Callable[[], FolderContent]) -> None:
-        self._key = str(workspace.resolve())
-        self._name = name
-        self._read = read
+    def __init__(
+        self,
+        folder: Path | None,
+        kind: str,
+        read: Callable[[], Sequence[TrustItem]],
+        answered: Callable[[], object] = lambda: None,
+        revoked: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.key = "" if folder is None else str(folder.resolve())
+        self.kind, self.read, self.answered, self.revoked = kind, read, answered, revoked
+
+    def answers(self) -> Mapping[str, str]:
+        """Return the answers by hash."""
+        return _load().get(self.kind, {}).get(self.key, {})
 
     def holds(self, digest: str) -> bool:
         """Tell whether the user said yes to what has this hash."""
         return bool(digest) and self.answers().get(digest) == ALLOWED
 
+    def keep(self, digests: Sequence[str], answer: str = ALLOWED) -> None:
+        """Keep an answer, by default a yes; those to what is not there any more are forgotten.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+        there = {item.digest for item in self.read()}
+        with _changing() as known:
+            own = known.setdefault(self.kind, {})
+            kept = {digest: word for digest, word in own.get(self.key, {}).items() if digest in there}
+            own[self.key] = {**kept, **dict.fromkeys(digests, answer)}
+
+
+class FolderTrust:
+    """All that a folder brings, by its parts; implements `core.trust.Trust`."""
+
+    def __init__(self, *parts: FolderConsent) -> None:
+        self.parts = parts
+
     def waiting(self) -> Sequence[TrustItem]:
-        return self._answered(None)
+        return [item for _, item in self._answered(None)]
 
     def refused(self) -> Sequence[TrustItem]:
-        return self._answered(REFUSED)
+        return [item for _, item in self._answered(REFUSED)]
 
     def trusted(self) -> Sequence[TrustItem]:
-        return self._answered(ALLOWED)
+        return [item for _, item in self._answered(ALLOWED)]
 
-    def _answered(self, answer: str | None) -> tuple[TrustItem, ...]:
-        answers = self.answers()
-        return tuple(item for item in self._read().marked() if answers.get(item.digest) == answer)
+    def _answered(self, *wanted: str | None) -> list[tuple[FolderConsent, TrustItem]]:
+        known = [(part, part.answers()) for part in self.parts]
+        return [(part, item) for part, answers in known for item in part.read() if answers.get(item.digest) in wanted]
 
     def revoke(self) -> None:
-        if self.answers():
-            self._keep({})
+        with _changing() as known:
+            for folders in known.values():
+                for part in self.parts:
+                    _ = folders.pop(part.key, None)
+        for part in self.parts:
+            part.revoked()
+            part.answered()
 
     def answered_elsewhere(self) -> bool | None:
-        answers = self.answers()
-        found = {answers.get(item.digest) for item in self._read().marked()}
-        return None if not found or None in found else REFUSED not in found
+        if self.waiting() or not self._answered(ALLOWED, REFUSED):
+            return None
+        for part in self.parts:
+            part.answered()
+        return not self.refused()
 
     def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        if open_ones := self.waiting() or self.refused():
-            check_shown(open_ones, shown)
-            self._answer([item.digest for item in open_ones], ALLOWED if is_trusted else REFUSED)
-
-    def allow(self, digest: str) -> None:
-        """Keep a yes to what the user just made here."""
-        self._answer([digest], ALLOWED)
-
-    def _answer(self, digests: Sequence[str], answer: str) -> None:
-        there = {item.digest for item in self._read().marked()}
-        known = {digest: word for digest, word in self.answers().items() if digest in there}
-        self._keep({**known, **dict.fromkeys(digests, answer)})
-
-    def answers(self) -> dict[str, str]:
-        """Return the answers by hash."""
-        found = _load(_file()).get(self._name, {})
-        own = found.get(self._key, {}) if isinstance(found, dict) else {}
-        kept = own.items() if isinstance(own, dict) else ()
-        pairs = [(value, key) if key in (ALLOWED, REFUSED) else (key, value) for key, value in kept]  # older files: by answer
-        return {digest: word for digest, word in pairs if isinstance(digest, str) and word in (ALLOWED, REFUSED)}
-
-    def _keep(self, answers: dict[str, str]) -> None:
-        file = _file()
-        try:
-            with locked(file.with_suffix(".lock")):  # other folders' answers are in the same file
-                known = _load(file)
-                of_kind = known.get(self._name)
-                known[self._name] = {**(of_kind if isinstance(of_kind, dict) else {}), self._key: answers}
-                replace_file(file, json.dumps(known, indent=1))
-        except OSError as error:
-            raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
+        found = self._answered(None) or self._answered(REFUSED)
+        check_shown([item for _, item in found], shown)
+        digests: dict[FolderConsent, list[str]] = {}
+        for part, item in found:
+            digests.setdefault(part, []).append(item.digest)
+        for part, own in digests.items():
+            part.keep(own, ALLOWED if is_trusted else REFUSED)
+            part.answered()
 
 
-def folders_with_yes(name: str) -> tuple[str, ...]:
-    """Return the folders of whose things of a kind some were answered with yes."""
-    of_kind = _load(_file()).get(name)
-    found = of_kind if isinstance(of_kind, dict) else {}
-    return tuple(folder for folder, own in found.items() if isinstance(own, dict) and ALLOWED in (*own, *own.values()))
+def trusted_folders() -> Mapping[str, tuple[str, ...]]:
+    """Return every folder of which something was trusted, by name, with the kinds of what; some may have changed since."""
+    kinds: dict[str, tuple[str, ...]] = {}
+    for kind, folders in _load().items():
+        for folder, own in folders.items():
+            if folder and ALLOWED in own.values():
+                kinds[folder] = (*kinds.get(folder, ()), _SHOWN_KINDS.get(kind, kind))
+    return dict(sorted(kinds.items()))
 
 
 def _file() -> Path:
     return state_dir() / "brought.json"
 
 
-def _load(file: Path) -> dict[str, object]:
+@contextlib.contextmanager
+def _changing() -> Iterator[Answers]:
+    """Let the answers be changed, which other processes do too, and keep them.
+
+    Raises:
+        ConfigError: they cannot be kept.
+    """
+    file = _file()
     try:
-        found = json.loads(file.read_bytes()[:_MAX_BYTES])
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        with locked(file.with_suffix(".lock")):
+            yield (known := _load())
+            write_whole(file, json.dumps(known, indent=1))
+    except OSError as error:
+        raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
+
+
+def _load() -> Answers:
+    """Return the answers; a file that cannot be read trusts nothing."""
+    try:
+        found = json.loads(_file().read_bytes()[:_MAX_BYTES])
+        known = {kind: {folder: {**own} for folder, own in folders.items()} for kind, folders in found.items()}
+    except FileNotFoundError:
+        known = {}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {BROUGHT_SETTINGS: {}}
+    return known if BROUGHT_SETTINGS in known else {**_earlier(), **known}
+
+
+def _earlier() -> Answers:
+    """Return the answers to settings and servers as earlier versions kept them: the first answer here takes their place."""
+    settings: dict[str, dict[str, str]] = {}
+    servers: dict[str, dict[str, str]] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        for folder, answer in json.loads((config_dir() / "trust.json").read_bytes()).items():
+            settings[folder] = {str(answer["digest"]): ALLOWED if answer["is_trusted"] is True else REFUSED}
+    for file in (state_dir() / "mcp").glob("*.json"):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            known = json.loads(file.read_bytes())
+            answers = {f"{file.stem}:{known[word]}": word for word in (ALLOWED, REFUSED) if known[word]}
+            servers.setdefault(known["folder"], {}).update(answers)
+    return {BROUGHT_SETTINGS: settings, BROUGHT_SERVERS: servers}

@@ -22,12 +22,12 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, ServerFound
 from lmtui.core.sessions import Extensions
 from lmtui.core.subagents import ChildKind
-from lmtui.core.trust import Trust
 from lmtui.core.verification import CheckRan
 from lmtui.core.workspace import EffectReview
 from lmtui.engine.agent import TurnPoints
 from lmtui.engine.session import EngineSession
 from lmtui.features.attempt_values import Attempt, WorkspaceAttempts
+from lmtui.features.folder_consent import FolderConsent
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.index_file import INDEX_FILE, IndexFile
 from lmtui.tools.registry import ToolRegistry
@@ -209,7 +209,7 @@ class WorkspaceFeature:
     `trust` is what the folder brings by it that waits for the user's word, by kind; one that `works_apart` is for attempts too.
     """
 
-    trust: Sequence[Trust] = ()
+    trust: Sequence[FolderConsent] = ()
     works_apart = False
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
@@ -259,10 +259,6 @@ class WorkspaceFeature:
     def problems(self) -> Sequence[str]:
         """Return what of its files cannot be read, so that nobody can be asked about it.  Blocks."""
         return ()
-
-    def trusted_folders(self) -> Mapping[str, Iterable[str]]:
-        """Return the folders of which something was trusted, by the kind of what.  Blocks."""
-        return {}
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Return its rows of `lmtui doctor`."""

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lmtui.app.extensions import CompositeTrust, WorkspaceFeatures, idle_features
-from lmtui.app.settings_trust import FolderTrust
+from lmtui.app.extensions import WorkspaceFeatures, idle_features
+from lmtui.app.settings_trust import trusted_folders, with_settings
 from lmtui.command_line import print_report, say
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
 from lmtui.core.sanitize import escape_invisible_line, sanitize_line
 from lmtui.core.tool_servers import Reach, ToolServers
-from lmtui.core.trust import TrustItem, kinds_text, part_by_time
+from lmtui.core.trust import Trust, TrustItem, kinds_text, part_by_time
 
 YES = ("y", "yes")
 _KEY = "s"
@@ -75,15 +75,15 @@ EXIT_BLOCKED = 3
 def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Show what the folder brings and ask once whether it holds; or list what is trusted, or take it back."""
     features = idle_features(workspace)
-    trust = CompositeTrust(FolderTrust(workspace, loaded, lambda: loaded, lambda _: None), features.trust)
+    trust = with_settings(features.trust, workspace, lambda: loaded.waiting)
     if arguments.revoke is not None:
         return _revoke(Path(os.path.realpath(Path(arguments.revoke).expanduser())) if arguments.revoke else workspace)
     if arguments.list:
-        return _list(workspace, trust.trusted(), features.trusted_folders(), is_json=arguments.json)
+        return _list(workspace, trust.trusted(), trusted_folders(), is_json=arguments.json)
     return _ask(workspace, trust, features, is_yes=arguments.yes)
 
 
-def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *, is_yes: bool) -> int:
+def _ask(workspace: Path, trust: Trust, features: WorkspaceFeatures, *, is_yes: bool) -> int:
     """Show what waits or was refused and ask; 1 where nothing could be read, 3 where nobody is there to answer."""
     problems = features.problems()
     for problem in problems:
@@ -127,5 +127,8 @@ def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, t
 def _revoke(folder: Path) -> int:
     nothing = f"Nothing that {folder} brings was trusted; `lmtui config trust --list` names the folders where something is."
     gone = f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it."
-    say(gone if idle_features(folder).revoke_trust() else nothing)
+    trust = idle_features(folder).trust
+    was_any = str(folder) in trusted_folders() or trust.trusted()
+    trust.revoke()
+    say(gone if was_any else nothing)
     return 0

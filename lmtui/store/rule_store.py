@@ -11,57 +11,13 @@ import contextlib
 import json
 import tomllib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.permissions.rules import Effect, GrantScope, parse_rule
 from lmtui.paths import config_dir
 from lmtui.store.state_files import locked, write_whole
-
-
-@dataclass(frozen=True, slots=True)
-class TrustAnswer:
-    """What the user said of a folder, and for what; `digest` empty: not asked yet."""
-
-    digest: str = ""
-    is_trusted: bool = False
-
-
-def trust_file() -> Path:
-    """Return the file of the answers."""
-    return config_dir() / "trust.json"
-
-
-def read_trust(workspace: Path) -> TrustAnswer:
-    """Return the answer for a folder; a file that cannot be read trusts nothing."""
-    return _read_trust().get(str(workspace.resolve()), TrustAnswer())
-
-
-def trusted_folders() -> tuple[str, ...]:
-    """Return the folders whose settings are trusted, as they were when the user answered."""
-    return tuple(name for name, answer in _read_trust().items() if answer.is_trusted)
-
-
-def write_trust(workspace: Path, answer: TrustAnswer) -> None:
-    """Keep the answer for a folder.
-
-    Raises:
-        ConfigError: it cannot be kept.
-    """
-    answers = _read_trust() | {str(workspace.resolve()): answer}
-    try:
-        write_whole(trust_file(), json.dumps(answers, indent=1, default=asdict))
-    except OSError as error:
-        raise ConfigError(f"the answer could not be kept in {trust_file()}: {error.strerror}", "Free the disk.") from error
-
-
-def _read_trust() -> dict[str, TrustAnswer]:
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        found = json.loads(trust_file().read_text(encoding="utf-8"))
-        return {folder: TrustAnswer(str(each["digest"]), each["is_trusted"] is True) for folder, each in found.items()}
-    return {}
-
 
 EVERYWHERE = "*"
 _HEADER = "# Rules that hold beyond a session. Delete a line to revoke one."

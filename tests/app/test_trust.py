@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lmtui.app.settings_trust import FolderTrust
-from lmtui.config import Loaded, load_config
-from lmtui.core.errors import ConfigError
+from lmtui.app.host import Runtime
+from lmtui.app.settings_trust import load_trusted
+from lmtui.config import load_config
 from tests.trusting import say
 
 
@@ -19,46 +18,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
-def looked_at(folder: Path) -> FolderTrust:
-    def load() -> Loaded:
-        return load_config(folder, {}, {})
-
-    return FolderTrust(folder, load(), load, lambda _: None)
-
-
-def test_what_was_refused_no_longer_waits_until_it_changes_or_is_answered_again(folder: Path) -> None:
-    assert not looked_at(folder).refused()
-    say(looked_at(folder), is_trusted=False)
-    trust = looked_at(folder)
-    assert not trust.waiting()
-    assert [item.text for item in trust.refused()] == ["mode = auto"]
-    settings = folder / ".lmagent" / "config.toml"
-    settings.write_text('mode = "auto"\nallow = ["Shell(*)"]\n')
-    changed = looked_at(folder)
-    assert (len(changed.waiting()), [*changed.refused()]) == (2, [])
-    settings.write_text('mode = "auto"\n')
-    say(trust, is_trusted=True)
-    assert not trust.refused()
-    assert trust.trusted()
+def opened(folder: Path) -> Runtime:
+    loaded = load_trusted(folder, {}, {})
+    runtime = Runtime(folder, loaded.config)
+    runtime.ask_trust(loaded, lambda: load_trusted(folder, {}, {}))
+    return runtime
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_an_answer_that_another_lmtui_kept_is_taken_up(folder: Path, answer: bool) -> None:
-    used: list[str] = []
-    loaded = load_config(folder, {}, {})
-    trusted = replace(loaded, config=replace(loaded.config, mode="auto"))
-    trust = FolderTrust(folder, loaded, lambda: trusted, lambda config: used.append(config.mode))
-    assert trust.answered_elsewhere() is None
-    say(looked_at(folder), is_trusted=answer)
-    assert trust.answered_elsewhere() is answer
-    assert used == (["auto"] if answer else [])
-
-
-def test_a_yes_to_other_settings_than_those_shown_is_refused(folder: Path) -> None:
-    trust = looked_at(folder)
-    with pytest.raises(ConfigError, match="changed meanwhile"):
-        trust.answer((), is_trusted=True)
-    assert [item.text for item in looked_at(folder).waiting()] == ["mode = auto"]
+async def test_an_answer_that_another_lmtui_kept_is_taken_up_until_the_settings_change(folder: Path, answer: bool) -> None:
+    runtime, before = opened(folder), opened(folder).config.mode
+    assert runtime.trust.answered_elsewhere() is None
+    say((other := opened(folder)).trust, is_trusted=answer)
+    found = other.trust.trusted() if answer else other.trust.refused()
+    assert ([item.text for item in found], runtime.config.mode) == (["mode = auto"], before)
+    assert (runtime.trust.answered_elsewhere(), runtime.config.mode) == (answer, "auto" if answer else before)
+    (folder / ".lmagent" / "config.toml").write_text('mode = "auto"\nallow = ["Shell(*)"]\n')
+    changed = opened(folder)
+    assert (len(changed.trust.waiting()), [*changed.trust.refused()], changed.config.mode) == (2, [], before)
+    runtime.trust.revoke()
+    assert runtime.config.mode == before
 
 
 @pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])

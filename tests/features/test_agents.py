@@ -7,6 +7,7 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.subagents import AgentDefinition, FileState
 from lmtui.core.window import bytes_by_four
+from lmtui.features.folder_consent import FolderTrust
 from lmtui.features.skills.reader import read_agent
 from lmtui.features.skills.service import AgentFiles
 from lmtui.plain_files import LINKED
@@ -55,7 +56,7 @@ async def test_each_place_is_looked_into_and_the_folders_goes_first(workspace: P
 async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspace: Path) -> None:
     path = make(workspace / ".claude/agents")
     agents = files(workspace)
-    (item,) = agents.trust.waiting()
+    (item,) = FolderTrust(agents.trust).waiting()
     assert (item.kind, item.source, item.text) == (
         "sub-agent", ".claude/agents/heron.md", "heron: Looks for frogs.",
     )  # fmt: skip
@@ -65,7 +66,7 @@ async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspac
     say(agents.trust, is_trusted=True)
     assert (await agents.named("heron")).instructions == "Stand still."
     path.write_text(path.read_text().replace("Stand still.", "Fly away."))
-    assert len(agents.trust.waiting()) == 1
+    assert len(FolderTrust(agents.trust).waiting()) == 1
     with pytest.raises(ToolError, match="waits for trust"):
         await agents.named("heron")
     say(agents.trust, is_trusted=False)

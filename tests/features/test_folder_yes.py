@@ -1,17 +1,17 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
+from lmtui.features.folder_consent import FolderConsent, FolderTrust, replace_file, trusted_folders
 from tests.sets import for_each
 from tests.trusting import say
 
-ITEM = TrustItem("hook", "hooks.json", "Stop: true")
-ONE, TWO = (TrustItem("hook", "hooks.json", "Stop: true", digest) for digest in ("one", "two"))
+ONE, TWO, PAPER = (TrustItem("hook", "hooks.json", "Stop: true", digest) for digest in ("one", "two", "paper-1:x"))
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +21,16 @@ def home(tmp_path: Path) -> Path:
 
 class Folder:
     def __init__(self, path: Path) -> None:
-        self.brought = FolderContent((ITEM,), "one")
-        self.yes = FolderConsent(path, "hooks", lambda: self.brought)
-        self.other = FolderConsent(path, "commands", lambda: self.brought)
+        self.brought, self.told = [ONE], list[str]()
+        self.consent = self.of(path)
+        self.yes, self.other = FolderTrust(self.consent), FolderTrust(self.of(path, "commands"))
+
+    def of(self, path: Path | None, kind: str = "hooks") -> FolderConsent:
+        told = self.told.append
+        return FolderConsent(path, kind, lambda: self.brought, lambda: told(kind), lambda: told(f"no {kind}"))
+
+    def holds(self, *digests: str) -> list[bool]:
+        return [self.consent.holds(digest) for digest in digests]
 
 
 @pytest.fixture
@@ -31,42 +38,69 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder) -> None:
-    assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((ONE,), False, None)
+def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder, tmp_path: Path) -> None:
+    assert (folder.yes.waiting(), folder.holds("one"), folder.yes.answered_elsewhere()) == ([ONE], [False], None)
     say(folder.yes, is_trusted=True)
-    assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((), True, True)
-    elsewhere = FolderConsent(Path("/elsewhere"), "hooks", lambda: folder.brought)
-    assert (folder.other.waiting(), elsewhere.waiting()) == ((ONE,), (ONE,))
+    assert (folder.yes.waiting(), folder.holds("one"), folder.told) == ([], [True], ["hooks"])
+    assert (FolderTrust(folder.of(tmp_path)).answered_elsewhere(), folder.told) == (True, ["hooks", "hooks"])
+    assert folder.other.waiting() == FolderTrust(folder.of(Path("/elsewhere"))).waiting() == [ONE]
 
 
 def test_a_change_asks_again_a_no_can_be_taken_back_and_nothing_brought_is_nothing_asked(folder: Folder) -> None:
     say(folder.yes, is_trusted=True)
-    folder.brought = FolderContent((ITEM,), "two")
-    assert (folder.yes.waiting(), folder.yes.holds("two"), folder.yes.holds("one")) == ((TWO,), False, True)
+    folder.brought = [TWO]
+    assert (folder.yes.waiting(), folder.holds("two", "one")) == ([TWO], [False, True])
     say(folder.yes, is_trusted=False)
-    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ((), (TWO,), False)
+    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ([], [TWO], False)
     say(folder.yes, is_trusted=True)
-    assert (folder.yes.refused(), folder.yes.holds("two"), folder.yes.holds("one")) == ((), True, False)
-    folder.brought = FolderContent()
+    assert (folder.yes.refused(), folder.holds("two", "one")) == ([], [True, False])
+    folder.brought = []
     say(folder.yes, is_trusted=True)
-    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.holds("")) == ((), (), False)
+    assert (folder.yes.waiting(), folder.yes.refused(), folder.holds("")) == ([], [], [False])
+
+
+def test_what_is_taken_back_waits_whatever_its_kind_and_other_folders_keep_theirs(folder: Folder, tmp_path: Path) -> None:
+    own, elsewhere = FolderTrust(folder.of(None)), FolderTrust(folder.of(tmp_path / "else", "agents"))
+    for trust in (folder.yes, folder.other, own, elsewhere):
+        say(trust, is_trusted=True)
+    assert trusted_folders() == {str(tmp_path): ("hooks", "commands"), str(tmp_path / "else"): ("sub-agents",)}
+    folder.told.clear()
+    folder.yes.revoke()
+    assert [trust.waiting() for trust in (folder.yes, folder.other, own)] == [[ONE], [ONE], []]
+    assert folder.told == ["no hooks", "hooks"]
+    assert list(trusted_folders()) == [str(tmp_path / "else")]
 
 
 @for_each("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"/": 3}}'])
 def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, home: Path, text: str) -> None:
-    (home / "state").mkdir(parents=True, exist_ok=True)
-    (home / "state" / "brought.json").write_text(text)
-    assert (folder.yes.holds("one"), folder.yes.waiting()) == (False, (ONE,))
+    replace_file(home / "state" / "brought.json", text)
+    assert (folder.holds("one"), folder.yes.waiting()) == ([False], [ONE])
     say(folder.yes, is_trusted=True)
-    assert folder.yes.holds("one")
+    assert folder.holds("one") == [True]
+
+
+def test_answers_of_earlier_versions_hold_until_they_are_taken_back(folder: Folder, home: Path, tmp_path: Path) -> None:
+    folder.brought = [ONE, PAPER]
+    settings, servers = FolderTrust(folder.of(tmp_path, "settings")), FolderTrust(folder.of(tmp_path, "MCP servers"))
+    known = json.dumps({"allowed": "", "refused": "x", "folder": str(tmp_path)})
+    answers = json.dumps({str(tmp_path): {"digest": "one", "is_trusted": True}})
+    for name, text in (("config/trust.json", answers), ("state/mcp/paper-1.json", known), ("state/mcp/b.json", "{")):
+        replace_file(home / name, text)
+    assert (settings.trusted(), servers.refused(), len(folder.yes.waiting())) == ([ONE], [PAPER], 2)
+    say(folder.yes, is_trusted=True)
+    assert (settings.trusted(), servers.refused(), len(folder.yes.trusted())) == ([ONE], [PAPER], 2)
+    folder.yes.revoke()
+    assert [len(trust.waiting()) for trust in (settings, servers, folder.yes)] == [2, 2, 2]
+    replace_file(home / "state/brought.json", "{")
+    assert len(settings.waiting()) == 2
 
 
 def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder) -> None:
     shown = folder.yes.waiting()
-    folder.brought = FolderContent((ITEM,), "two")
+    folder.brought = [TWO]
     with pytest.raises(ConfigError, match="changed meanwhile"):
         folder.yes.answer(shown, is_trusted=True)
-    assert (folder.yes.holds("one"), folder.yes.holds("two"), folder.yes.waiting()) == (False, False, (TWO,))
+    assert (folder.holds("one", "two"), folder.yes.waiting()) == ([False, False], [TWO])
 
 
 def test_a_file_is_for_its_owner_alone_and_no_draft_is_left(tmp_path: Path) -> None:

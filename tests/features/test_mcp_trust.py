@@ -10,8 +10,9 @@ import pytest
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.sanitize import Redactor
 from lmtui.core.tool_servers import Reach
+from lmtui.features.folder_consent import FolderTrust
 from lmtui.features.mcp.mcp_config import ServerEntry, read_servers
-from lmtui.features.mcp.server_trust import Known, Memory, ServersTrust, resting_state, set_choice, set_reach
+from lmtui.features.mcp.server_trust import Known, Memory, servers_consent, set_choice, set_reach
 from lmtui.features.mcp.tool_names import RawTool, tools_digest
 from lmtui.features.mcp.values import ServerState
 from tests.trusting import say
@@ -32,18 +33,22 @@ def name_server(workspace: Path, **entry: Any) -> ServerEntry:
 
 
 def state(workspace: Path, entry: ServerEntry) -> ServerState | None:
-    return resting_state(entry, Memory(workspace, entry).known)
+    return Memory(workspace, entry).resting_state
+
+
+def trust_in(workspace: Path) -> FolderTrust:
+    return FolderTrust(*(servers_consent(workspace, is_own=is_own) for is_own in (False, True)))
 
 
 def test_a_yes_that_is_taken_back_takes_tools_and_choice_with_it_and_keeps_the_switch(workspace: Path) -> None:
     entry = name_server(workspace, command="x")
-    Memory(workspace, entry).keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS, is_on=True))
+    say(trust := trust_in(workspace), is_trusted=True)
+    Memory(workspace, entry).keep(Known(tools_digest=tools_digest(TOOLS), tools=TOOLS, is_on=True))
     set_reach(workspace, "paper", Reach.HOST)
     assert Memory(workspace, entry).known.tools == TOOLS
-    say(trust := ServersTrust(workspace, lambda: None), is_trusted=True)
     trust.revoke()
     known = Memory(workspace, entry).known
-    assert (known.allowed, known.tools, known.tools_digest, known.is_on) == ("", (), "", True)
+    assert (known.tools, known.tools_digest, known.is_on, state(workspace, entry)) == ((), "", True, ServerState.WAITING)
     assert runs(workspace, entry) == entry
 
 
@@ -67,16 +72,16 @@ def test_an_entry_that_changed_and_was_trusted_again_begins_afresh_and_one_of_th
 ) -> None:
     entry = name_server(workspace, command="x")
     memory = Memory(workspace, entry)
-    memory.keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    memory.keep(Known(tools_digest=tools_digest(TOOLS), tools=TOOLS))
     (file,) = memory.log.path.parent.glob("paper-*.json")
     kept = json.loads(file.read_text())
-    del kept["tools_of"], kept["folder"]  # what was kept before entries were noted still holds
+    del kept["tools_of"]  # what was kept before entries were noted still holds
     file.write_text(json.dumps(kept))
     assert Memory(workspace, entry).known.tools == TOOLS
-    memory.keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    memory.keep(Known(tools_digest=tools_digest(TOOLS), tools=TOOLS))
     changed = name_server(workspace, command="y")
     assert state(workspace, changed) is ServerState.WAITING
-    say(ServersTrust(workspace, lambda: None), is_trusted=True)
+    say(trust_in(workspace), is_trusted=True)
     assert state(workspace, changed) is None
     known = Memory(workspace, changed).known
     assert (known.tools, known.tools_digest) == ((), "")
@@ -100,8 +105,7 @@ def test_a_log_keeps_secrets_out_and_its_last_words_are_the_servers_own(workspac
 
 def test_what_changed_or_was_chosen_since_it_was_shown_is_not_trusted(workspace: Path) -> None:
     name_server(workspace, command="x", env={"KEY": "a"})
-    trust = ServersTrust(workspace, lambda: None)
-    shown = trust.waiting()
+    shown = (trust := trust_in(workspace)).waiting()
     changed = name_server(workspace, command="x", env={"KEY": "${HOME}"})
     with pytest.raises(ConfigError, match="changed meanwhile"):
         trust.answer(shown, is_trusted=True)
@@ -115,7 +119,7 @@ def test_what_changed_or_was_chosen_since_it_was_shown_is_not_trusted(workspace:
 def test_the_question_names_what_of_the_users_own_a_server_gets_and_hides_nothing(workspace: Path) -> None:
     def question(entry: dict[str, Any]) -> str:
         (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"paper": entry}}))
-        (item,) = ServersTrust(workspace, lambda: None).waiting()
+        (item,) = trust_in(workspace).waiting()
         return item.text
 
     found = question({"type": "http", "url": "https://x.example/${TEAM}", "headers": {"X-Trace": "${API_KEY:-none}"}})
@@ -135,8 +139,7 @@ def runs(workspace: Path, entry: ServerEntry) -> ServerEntry:
 def test_the_user_lets_a_folders_server_run_without_a_sandbox_and_its_file_stays(workspace: Path) -> None:
     entry = name_server(workspace, command="x")
     before = (workspace / ".mcp.json").read_bytes()
-    trust = ServersTrust(workspace, lambda: None)
-    assert trust.waiting()[0].server == "paper"
+    assert (trust := trust_in(workspace)).waiting()[0].server == "paper"
     set_reach(workspace, "paper", Reach.HOST)
     assert (runs(workspace, entry).on_host, state(workspace, runs(workspace, entry))) == (True, ServerState.WAITING)
     assert [item.text for item in trust.waiting()] == ["paper: outside the sandbox, x, as you chose"]
@@ -148,9 +151,11 @@ def test_the_user_lets_a_folders_server_run_without_a_sandbox_and_its_file_stays
 def test_a_choice_is_one_folders_and_of_one_entry(workspace: Path, tmp_path: Path) -> None:
     name_server(workspace, command="x")
     set_reach(workspace, "paper", Reach.HOST)
-    say(ServersTrust(workspace, lambda: None), is_trusted=True)
+    say(trust_in(workspace), is_trusted=True)
     (tmp_path / "other").mkdir()
     assert not runs(tmp_path / "other", name_server(tmp_path / "other", command="x")).on_host
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"other": {"command": "x", "sandbox": "host"}}}))
+    assert [item.text for item in trust_in(workspace).waiting()] == ["other: outside the sandbox, x"]
     changed = name_server(workspace, command="y")
     assert (runs(workspace, changed), changed.on_host) == (changed, False)
     assert state(workspace, changed) is ServerState.WAITING
@@ -165,11 +170,11 @@ def test_no_key_of_an_entry_is_taken_for_the_users_choice(workspace: Path) -> No
 
 def test_a_choice_needs_no_other_yes_where_one_was_given_and_opens_nothing_that_was_refused(workspace: Path) -> None:
     entry = name_server(workspace, command="x")
-    say(ServersTrust(workspace, lambda: None), is_trusted=True)
+    say(trust_in(workspace), is_trusted=True)
     set_choice(workspace, "paper", hosts=("*",))
     assert (runs(workspace, entry).hosts, state(workspace, runs(workspace, entry))) == (("*",), None)
     refused = name_server(workspace, command="z")
-    say(ServersTrust(workspace, lambda: None), is_trusted=False)
+    say(trust_in(workspace), is_trusted=False)
     set_choice(workspace, "paper", on_host=True)
     assert state(workspace, runs(workspace, refused)) is ServerState.WAITING
 
@@ -177,7 +182,7 @@ def test_a_choice_needs_no_other_yes_where_one_was_given_and_opens_nothing_that_
 def test_the_way_back_to_an_entry_that_wants_more_is_asked_about(workspace: Path) -> None:
     entry = name_server(workspace, command="x", sandbox="host")
     set_choice(workspace, "paper", on_host=False)
-    say(ServersTrust(workspace, lambda: None), is_trusted=True)
+    say(trust_in(workspace), is_trusted=True)
     set_choice(workspace, "paper", hosts=("a.example",))
     found = runs(workspace, entry)
     assert (found.on_host, found.hosts, state(workspace, found)) == (False, ("a.example",), None)
@@ -192,12 +197,12 @@ def test_an_address_runs_elsewhere_and_a_name_must_be_known(workspace: Path) -> 
         set_reach(workspace, "paper", Reach.HOST)
     with pytest.raises(UsageError, match="no MCP server 'other'"):
         set_reach(workspace, "other", Reach.HOST)
-    assert ServersTrust(workspace, lambda: None).waiting()[0].server == ""
+    assert trust_in(workspace).waiting()[0].server == ""
 
 
 def test_an_lmtui_that_runs_writes_over_no_answer_that_another_kept(workspace: Path) -> None:
     entry = name_server(workspace, command="x")
-    say(trust := ServersTrust(workspace, lambda: None), is_trusted=True)
+    say(trust := trust_in(workspace), is_trusted=True)
     running = Memory(workspace, entry)
     set_reach(workspace, "paper", Reach.HOST)
     running.keep(replace(running.known, tools=TOOLS, tools_digest=tools_digest(TOOLS)))

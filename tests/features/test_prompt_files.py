@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.prompt_text import PromptFile, find_prompt
+from lmtui.features.folder_consent import FolderTrust
 from lmtui.features.front_matter import allowed_rules, read_front
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts, commands_trust
 from lmtui.plain_files import LINKED
@@ -111,10 +112,10 @@ def test_the_front_matter_is_read_and_without_it_the_first_line_describes_it(pla
 def test_commands_of_a_folders_file_wait_for_trust_and_a_change_asks_again(places: Places) -> None:
     places.put("mine.md", "See !`git log`", is_own=True)
     places.put("text.md", "Only words")
-    assert commands_trust(places.workspace).waiting() == ()
+    trust = FolderTrust(commands_trust(places.workspace))
+    assert trust.waiting() == []
     places.put("commits.md", "See !`git log`")
     assert {name: file.may_run for name, file in places.usable().items()} == {"commits": False, "text": True, "mine": True}
-    trust = commands_trust(places.workspace)
     assert [item.text for item in trust.waiting()] == ["/commits runs git log"]
     say(trust, is_trusted=True)
     assert places.usable()["commits"].may_run

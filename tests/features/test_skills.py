@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.subagents import FileState
 from lmtui.core.window import bytes_by_four
+from lmtui.features.folder_consent import FolderTrust
 from lmtui.features.front_matter import allowed_rules
 from lmtui.features.instructions.instruction_files import InstructionFiles
 from lmtui.features.skills.reader import MAX_DESCRIPTION_CHARS, BrokenSkill, read_skill
@@ -78,7 +79,7 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     path = make(workspace / ".agents/skills")
     other = workspace.parent / "other"
     make(other / ".agents/skills")
-    asked = skills_trust(workspace).waiting()
+    asked = FolderTrust(skills_trust(workspace)).waiting()
     assert [(item.kind, item.source, item.text) for item in asked] == [
         ("skill", ".agents/skills/tidy/SKILL.md", "tidy: Tidy the pond up.")
     ]
@@ -91,10 +92,8 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     assert [skill.state for skill in await own(shelf(workspace))] == [FileState.WAITING]
     trust(workspace, is_trusted=False)
     assert [skill.state for skill in await own(shelf(workspace))] == [FileState.REFUSED]
-    assert (skills_trust(workspace).waiting(), len(skills_trust(workspace).refused())) == ((), 1)
-    assert skills_trust(workspace).answered_elsewhere() is False
-    trust(workspace)
-    assert skills_trust(workspace).answered_elsewhere() is True
+    asked = FolderTrust(skills_trust(workspace))
+    assert (asked.waiting(), len(asked.refused()), asked.answered_elsewhere()) == ([], 1, False)
 
 
 async def test_a_broken_one_says_where_names_are_taken_as_models_write_them_and_allowed_tools_are_told(

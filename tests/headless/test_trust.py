@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.extensions import idle_features
-from lmtui.config import load_config
+from lmtui.app.settings_trust import load_trusted
+from lmtui.features.folder_consent import trusted_folders
 from lmtui.headless.trust_report import EXIT_BLOCKED, report
-from lmtui.store.rule_store import read_trust
 
 HOOKS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
 SERVERS = {"mcpServers": {"paper": {"command": "python3", "args": ["paper_server.py"]}}}
@@ -31,9 +30,9 @@ class Folder:
         (self.path / ".claude" / "agents" / "heron.md").write_text(AGENT)
 
     def trust(self, *, yes: bool = False, lists: bool = False, revoke: str | None = None, is_json: bool = False) -> int:
-        answer = read_trust(self.path)
-        loaded = load_config(self.path, {}, {}, trusted=answer.digest if answer.is_trusted else "")
-        return report(self.path, loaded, argparse.Namespace(yes=yes, list=lists, revoke=revoke, json=is_json))
+        return report(
+            self.path, load_trusted(self.path, {}, {}), argparse.Namespace(yes=yes, list=lists, revoke=revoke, json=is_json)
+        )
 
     def said(self) -> str:
         return self._capsys.readouterr().out
@@ -56,12 +55,10 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     assert "From now on: 1 MCP server, 1 skill, 1 sub-agent. From the next session on: 1 setting, 1 hook." in folder.said()
     assert folder.trust() == 0
     assert "All of this is trusted; `lmtui config trust --revoke` takes it back." in folder.said()
-    assert idle_features(folder.path).trusted_folders() == {
-        str(folder.path): ("settings", "MCP servers", "hooks", "skills", "sub-agents")
-    }
+    assert trusted_folders() == {str(folder.path): ("settings", "MCP servers", "hooks", "skills", "sub-agents")}
     assert folder.trust(revoke="") == 0
     assert "Nothing that" in folder.said()
-    assert (idle_features(folder.path).trusted_folders(), folder.trust()) == ({}, EXIT_BLOCKED)
+    assert (trusted_folders(), folder.trust()) == ({}, EXIT_BLOCKED)
 
 
 def test_the_list_names_items_here_and_other_folders(
@@ -91,7 +88,7 @@ def test_another_folder_is_taken_back_by_its_path_though_it_is_gone(
     other.trust(yes=True)
     (other.path / ".mcp.json").unlink()
     folder.trust(revoke=str(other.path))
-    assert idle_features(folder.path).trusted_folders() == {}
+    assert trusted_folders() == {}
     (other.path / ".mcp.json").write_text(json.dumps(SERVERS))
     assert other.trust() == EXIT_BLOCKED
 

@@ -34,7 +34,7 @@ from lmtui.core.trust import TrustItem
 from lmtui.engine.agent import Agent, CallReview, PromptHeld, TurnPoints
 from lmtui.engine.call_permissions import wants_network
 from lmtui.engine.session import EngineSession
-from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
+from lmtui.features.folder_consent import FolderConsent
 from lmtui.features.hooks.hook_answers import together
 from lmtui.features.hooks.hook_config import (
     HookEntry,
@@ -149,9 +149,9 @@ _UNTRUSTED = (
 def hooks_trust(workspace: Path) -> FolderConsent:
     """Return what a folder's hooks wait for."""
 
-    def brought() -> FolderContent:
+    def brought() -> list[TrustItem]:
         files = read_hooks(workspace)
-        return FolderContent(tuple(TrustItem("hook", each.source, each.words) for each in files.folders), files.digest)
+        return [TrustItem("hook", each.source, each.words, files.digest) for each in files.folders]
 
     return FolderConsent(workspace, "hooks", brought)
 
@@ -493,10 +493,6 @@ class HooksService(WorkspaceFeature):
     def problems(self) -> Sequence[str]:
         """Return what of the files cannot be read."""
         return read_hooks(self.host.workspace).problems
-
-    def trusted_folders(self) -> Mapping[str, Sequence[str]]:
-        """Return the folders whose hooks run."""
-        return {"hooks": folders_with_yes("hooks")}
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Name each hook, and what is broken of them."""

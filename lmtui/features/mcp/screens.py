@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from textual.app import App
 from textual.binding import BindingType
 
-from lmtui.core.errors import UsageError, two_sentences
+from lmtui.core.errors import LmtuiError, UsageError, two_sentences
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.tool_servers import Field, Form, fields_of
@@ -271,7 +271,10 @@ class McpList(ListDialog[McpServer, None]):
             words = f"{sanitize_line(server.name)}: {escape_invisible_line(server.words)}\n{sanitize_line(server.source)}"
             title, text = "Let this server start?", words
         if await self.app.push_screen_wait(Confirm(title, text)):
-            self._servers.accept(server.name)
+            try:
+                self._servers.accept(server.name)
+            except LmtuiError as error:
+                self.app.notify(sanitize_line(error.full_text()), severity="error", markup=False)
 
     async def _show_log(self, name: str) -> None:
         path = self._servers.log_file(name)

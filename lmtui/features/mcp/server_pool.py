@@ -18,7 +18,7 @@ from lmtui.core.sanitize import pluralize
 from lmtui.core.tool_servers import Ask, Reach, Resource
 from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, read_servers, secrets_of
 from lmtui.features.mcp.server import RunningServer, ServerEnvironment, advice
-from lmtui.features.mcp.server_trust import Memory, answered, resting_state, set_reach
+from lmtui.features.mcp.server_trust import Memory, set_reach
 from lmtui.features.mcp.tool_names import RawTool, listing, server_key, told_tools
 from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool, ServerState
 
@@ -128,7 +128,7 @@ class McpRoom:
     def restart(self, name: str) -> None:
         if (server := self.started.get(name)) is not None:
             server.memory.look_again()  # where it may run may have been chosen meanwhile
-            if resting_state(server.entry, server.memory.known) is None:
+            if server.memory.resting_state is None:
                 self._run(self._begin_again(server))
 
     def enable(self, name: str, *, is_on: bool) -> None:
@@ -142,7 +142,7 @@ class McpRoom:
         if server.state in (ServerState.CHANGED, ServerState.LOGIN):
             server.accept()
         else:
-            server.memory.keep(answered(server.entry, server.memory.known, is_trusted=True))
+            server.memory.consent.keep([server.memory.mark])
             self._run(self._begin_again(server))
 
     def choose_reach(self, name: str, reach: Reach) -> None:
@@ -161,7 +161,7 @@ class McpRoom:
                 self._run(self._begin_again(server))
             elif entry.needs_yes and server.state in (ServerState.WAITING, ServerState.REFUSED):
                 self._begin(server)
-            elif entry.needs_yes and resting_state(server.entry, server.memory.known) is not None:
+            elif entry.needs_yes and server.memory.resting_state is not None:
                 server.forget_tools()
                 self._run(self._begin_again(server))
 
@@ -252,7 +252,7 @@ class McpRoom:
         return files, {entry.name: Memory(self._workspace, entry) for entry in files.entries}
 
     def _begin(self, server: RunningServer) -> None:
-        if (state := resting_state(server.entry, server.memory.known)) is None:
+        if (state := server.memory.resting_state) is None:
             server.begin()
         else:
             server.set_state(state)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import Redactor, escape_invisible_line, sanitize
 from lmtui.core.tool_servers import Reach
-from lmtui.core.trust import TrustItem, check_shown
-from lmtui.features.folder_consent import replace_file
+from lmtui.core.trust import TrustItem
+from lmtui.features.folder_consent import ALLOWED, BROUGHT_SERVERS, REFUSED, FolderConsent, replace_file
 from lmtui.features.mcp.mcp_config import ServerEntry, read_servers, variables_in
 from lmtui.features.mcp.tool_names import RawTool, plain, tools_digest
 from lmtui.features.mcp.values import ServerState
@@ -52,18 +52,14 @@ class ServerChoice:
 class Known:
     """What is known of a server.
 
-    `allowed` and `refused` are digests of an entry that the user said yes or no to, `tools_digest` that of the tools that
-    were accepted last, and `tools_of` that of the entry that had them.  `accepted` has the digest of those that were accepted
-    last in each kind of sandbox, as a server may name its zone or its paths.  `is_on` is the user's switch, None where they
-    left it as the file has it.  `folder` is the workspace that names it, empty for the user's own.  `choice` is where the user
-    lets it run, and `has_resources` whether it had any.
+    `tools_digest` is the hash of the tools that were accepted last, `tools_of` that of the entry that had them.  `accepted`
+    has the digest of those that were accepted last in each kind of sandbox, as a server may name its zone or its paths.
+    `is_on` is the user's switch, None where they left it as the file has it.  `choice` is where the user lets it run, and
+    `has_resources` whether it had any.
     """
 
-    allowed: str = ""
-    refused: str = ""
     tools_digest: str = ""
     tools_of: str = ""
-    folder: str = ""
     tools: tuple[RawTool, ...] = ()
     is_on: bool | None = None
     choice: ServerChoice = ServerChoice()
@@ -85,7 +81,8 @@ class Memory:
 
     def __init__(self, workspace: Path, entry: ServerEntry) -> None:
         self.written = entry
-        self._scope = scope = "" if entry.is_own else str(workspace)
+        self.consent = servers_consent(workspace, is_own=entry.is_own)
+        scope = "" if entry.is_own else str(workspace)
         mark = hashlib.sha256(f"{scope}\0{entry.name}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
         folder = state_dir() / "mcp"
         self._file = folder / f"{plain(entry.name)[:40]}-{mark}.json"
@@ -98,18 +95,36 @@ class Memory:
         """Return the entry as it runs: as its file has it, but for what the user chose."""
         return self.known.choice.applied(self.written)
 
+    @property
+    def mark(self) -> str:
+        """Return what a yes holds for: its name in this folder, and its entry as it runs."""
+        return f"{self._file.stem}:{self.entry.digest}"
+
+    @property
+    def consent_state(self) -> ServerState | None:
+        """Return what its entry waits for, whether it is turned on or not; None where it may start."""
+        answer = self.consent.answers().get(self.mark)
+        if not self.entry.needs_yes or answer == ALLOWED:
+            return None
+        return ServerState.REFUSED if answer == REFUSED else ServerState.WAITING
+
+    @property
+    def resting_state(self) -> ServerState | None:
+        """Return why it does not start, None where it does."""
+        is_off = self.known.is_on is False or (self.written.is_disabled and self.known.is_on is not True)
+        return ServerState.OFF if is_off else self.consent_state
+
     def look_again(self) -> None:
         """Read again what another lmtui, or a question, may have written."""
         self.known = self._read()
 
     def keep(self, known: Known) -> None:
-        """Take what is known from now on, and write it down; answers that another lmtui kept meanwhile stay."""
+        """Take what is known from now on, and write it down; a choice that another lmtui kept meanwhile stays."""
         before, theirs = self.known, self._read()
-        self.known = known = replace(known, tools_of=self.written.digest if known.tools_digest else "", folder=self._scope)
-        answers = ("allowed", "refused", "choice")
-        kept = {name: getattr(theirs, name) for name in answers if getattr(known, name) == getattr(before, name)}
+        self.known = known = replace(known, tools_of=self.written.digest if known.tools_digest else "")
+        choice = theirs.choice if known.choice == before.choice else known.choice
         try:
-            replace_file(self._file, json.dumps(asdict(replace(known, **kept))))
+            replace_file(self._file, json.dumps(asdict(replace(known, choice=choice))))
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error)
 
@@ -128,31 +143,6 @@ class Memory:
         known = _read(self._file)
         is_others = self.written.needs_yes and known.tools_of not in ("", self.written.digest)
         return replace(known, tools=(), tools_digest="", tools_of="", accepted={}) if is_others else known
-
-
-def folders_with_yes() -> tuple[str, ...]:
-    """Return the folders one of whose servers was answered with yes.  Blocks."""
-    found = (known.folder for _, known in _all_known() if known.allowed)
-    return tuple(dict.fromkeys(folder for folder in found if folder))
-
-
-def forget_folder(folder: str) -> None:
-    """Forget every answer for servers that a folder named, those too that it does not name now.  Blocks.
-
-    Raises:
-        ConfigError: one cannot be forgotten.
-    """
-    for file, known in _all_known():
-        if known.folder == folder and (known.allowed or known.refused or known.choice.of):
-            try:
-                file.unlink()
-            except OSError as error:
-                raise ConfigError(f"{file} cannot be removed: {error.strerror}", "Remove it yourself.") from error
-
-
-def _all_known() -> list[tuple[Path, Known]]:
-    files = sorted((state_dir() / "mcp").glob("*.json"))
-    return [(file, _read(file)) for file in files if not file.name.endswith(".login.json")]
 
 
 _LAST_CHARS, _TAIL_CHARS = 200, 4_000
@@ -206,24 +196,6 @@ def _read(file: Path) -> Known:
         return Known()
 
 
-KIND = "MCP server"
-
-
-def resting_state(entry: ServerEntry, known: Known) -> ServerState | None:
-    """Return why a server does not start, None where it does."""
-    if known.is_on is False or (entry.is_disabled and known.is_on is not True):
-        return ServerState.OFF
-    if entry.needs_yes and known.allowed != entry.digest:
-        return ServerState.REFUSED if known.refused == entry.digest else ServerState.WAITING
-    return None
-
-
-def answered(entry: ServerEntry, known: Known, *, is_trusted: bool) -> Known:
-    """Return what is known of a server once the user has answered."""
-    allowed, refused = (entry.digest, "") if is_trusted else ("", entry.digest)
-    return replace(known, allowed=allowed, refused=refused)
-
-
 def set_choice(
     workspace: Path, name: str, *, on_host: bool | None = None, hosts: tuple[str, ...] | None = None, is_reset: bool = False
 ) -> ServerEntry:
@@ -241,13 +213,14 @@ def set_choice(
     if written.kind != "stdio":
         raise UsageError(f"the MCP server {name!r} has an address, so lmtui does not start it", "Its own machine runs it.")
     memory = Memory(workspace, written)
-    known, may_start = memory.known, resting_state(memory.entry, replace(memory.known, is_on=True)) is None
+    known, may_start = memory.known, memory.consent_state is None
     before = ServerChoice() if is_reset or known.choice.of != written.digest else known.choice
     on_host, hosts = before.on_host if on_host is None else on_host, before.hosts if hosts is None else hosts
     is_chosen = on_host is not None or hosts is not None
     choice = ServerChoice(written.digest, on_host, hosts) if is_chosen else ServerChoice()
-    allowed = choice.applied(written).digest if is_chosen and may_start else known.allowed
-    memory.keep(replace(known, choice=choice, allowed=allowed))
+    memory.keep(replace(known, choice=choice))
+    if is_chosen and may_start:
+        memory.consent.keep([memory.mark])
     return memory.entry
 
 
@@ -258,57 +231,25 @@ def set_reach(workspace: Path, name: str, reach: Reach) -> ServerEntry:
     return set_choice(workspace, name, on_host=on_host, hosts=hosts, is_reset=True)
 
 
-class ServersTrust:
-    """What a folder's servers wait for; implements `core.trust.Trust`.
+def servers_consent(workspace: Path, *, is_own: bool, answered: Callable[[], object] = lambda: None) -> FolderConsent:
+    """Return what a folder's servers wait for, or those of the user's own that run outside the sandbox."""
 
-    Args:
-        workspace: the folder.
-        on_answer: called after an answer was kept.
-    """
+    def memories() -> list[Memory]:
+        found = [Memory(workspace, entry) for entry in read_servers(workspace).entries if entry.is_own is is_own]
+        return [memory for memory in found if memory.entry.needs_yes]
 
-    def __init__(self, workspace: Path, on_answer: Callable[[], None]) -> None:
-        self._workspace = workspace
-        self._on_answer = on_answer
+    def brought() -> list[TrustItem]:
+        asked = [memory for memory in memories() if memory.resting_state is not ServerState.OFF or not memory.consent_state]
+        return [_item(memory.entry, memory.mark) for memory in asked]
 
-    def waiting(self) -> Sequence[TrustItem]:
-        return [_item(entry) for entry, _ in self._in_state(ServerState.WAITING)]
+    def forget() -> None:
+        for memory in memories():
+            memory.keep(Known(is_on=memory.known.is_on))
 
-    def refused(self) -> Sequence[TrustItem]:
-        return [_item(entry) for entry, _ in self._in_state(ServerState.REFUSED)]
-
-    def trusted(self) -> Sequence[TrustItem]:
-        return [_item(entry) for entry, memory in self._asked_about() if memory.known.allowed == entry.digest]
-
-    def revoke(self) -> None:
-        for _, memory in self._asked_about():
-            if memory.known.allowed or memory.known.refused:
-                memory.keep(Known(is_on=memory.known.is_on))
-        forget_folder(str(self._workspace))
-        self._on_answer()
-
-    def answered_elsewhere(self) -> bool | None:
-        states = [resting_state(entry, memory.known) for entry, memory in self._asked_about()]
-        if not states or ServerState.WAITING in states:
-            return None
-        self._on_answer()
-        return ServerState.REFUSED not in states
-
-    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        open_ones = self._in_state(ServerState.WAITING) or self._in_state(ServerState.REFUSED)
-        check_shown([_item(entry) for entry, _ in open_ones], shown)
-        for entry, memory in open_ones:
-            memory.keep(answered(entry, memory.known, is_trusted=is_trusted))
-        self._on_answer()
-
-    def _in_state(self, state: ServerState) -> list[tuple[ServerEntry, Memory]]:
-        return [(entry, memory) for entry, memory in self._asked_about() if resting_state(entry, memory.known) is state]
-
-    def _asked_about(self) -> list[tuple[ServerEntry, Memory]]:
-        memories = [Memory(self._workspace, entry) for entry in read_servers(self._workspace).entries]
-        return [(memory.entry, memory) for memory in memories if memory.entry.needs_yes]
+    return FolderConsent(None if is_own else workspace, BROUGHT_SERVERS, brought, answered, forget)
 
 
-def _item(entry: ServerEntry) -> TrustItem:
+def _item(entry: ServerEntry, mark: str) -> TrustItem:
     place = "outside the sandbox, " if entry.on_host else ""
     choice = ", as you chose" if entry.chosen else ""
     hosts = "every host" if "*" in entry.hosts else ", ".join(entry.hosts)
@@ -322,7 +263,7 @@ def _item(entry: ServerEntry) -> TrustItem:
     reads = "" if entry.can_write or entry.url else ", workspace read-only"
     words = f"{entry.name}: {place}{entry.words}{begins}{variables}{sends}{login}{given}{folders}{reach}{reads}{choice}"
     started = entry.name if entry.kind == "stdio" else ""
-    return TrustItem(KIND, entry.source, escape_invisible_line(words), entry.digest, started)
+    return TrustItem("MCP server", entry.source, escape_invisible_line(words), mark, started)
 
 
 def _variables(entry: ServerEntry) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
@@ -20,7 +20,7 @@ from lmtui.core.tool_servers import ToolServers
 from lmtui.engine.session import EngineSession
 from lmtui.features.mcp.mcp_config import read_servers
 from lmtui.features.mcp.server_pool import McpRoom
-from lmtui.features.mcp.server_trust import Memory, ServersTrust, folders_with_yes, resting_state
+from lmtui.features.mcp.server_trust import Memory, servers_consent
 from lmtui.features.mcp.toolbox import AllPrompts, McpTools
 from lmtui.features.mcp.values import WAIT_S, McpServers, ServerState, changes_text, state_words
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
@@ -83,7 +83,8 @@ class McpService(WorkspaceFeature):
         extensions.add(ToolServers, self._room)
         self._is_on = host.config.mcp == "on"
         extensions.add(PromptFiles, AllPrompts(extensions.get(PromptFiles), self._room, is_on=self._is_on))
-        self.trust = (ServersTrust(host.workspace, self._room.look_again),)
+        answered = self._room.look_again
+        self.trust = [servers_consent(host.workspace, is_own=is_own, answered=answered) for is_own in (False, True)]
 
     async def prepare(self) -> None:
         """Start the servers, and wait for what a session cannot begin without.
@@ -120,10 +121,6 @@ class McpService(WorkspaceFeature):
         """Return what of the files cannot be read."""
         return read_servers(self.host.workspace).problems
 
-    def trusted_folders(self) -> Mapping[str, Sequence[str]]:
-        """Return the folders whose servers may start."""
-        return {"MCP servers": folders_with_yes()}
-
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Start each server and see its tools, or tell only what the files name."""
         if is_offline:
@@ -148,7 +145,7 @@ def _named_rows(workspace: Path) -> list[CheckRow]:
     rows = [CheckRow("mcp", FAILURE, sanitize_line(problem)) for problem in files.problems]
     for memory in (Memory(workspace, entry) for entry in files.entries):
         entry = memory.entry
-        rests = resting_state(entry, memory.known)
+        rests = memory.resting_state
         state, hint = (WARNING, TRUST_HINT) if rests is ServerState.WAITING else (NONE, "")
         text = f"{rests or 'configured'}, not started (--offline): {entry.words}"
         rows += _rows(entry.name, state, text, hint, entry.warnings)

@@ -18,7 +18,7 @@ from pathlib import Path
 from lmtui.core.errors import ConfigError, SessionFileError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
+from lmtui.features.folder_consent import FolderConsent, replace_file
 from lmtui.features.memory.notes import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes, with_words
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import NotPlain, read_plain
@@ -190,20 +190,17 @@ class MemoryFiles:
             raise UsageError(f"could not write {path}: {error.strerror}", _CHECK) from error
 
     def _is_trusted(self, found: MemoryText) -> bool:
-        content = _content(found)
-        return not content.digest or self.trust.holds(content.digest)
+        return all(self.trust.holds(item.digest) for item in _content(found)[:1])
 
     def _bless(self, found: MemoryText) -> None:
         """Trust a text, unless the file is another by now: that waits for the user."""
         with contextlib.suppress(ConfigError):
-            self.trust.answer(_content(found).marked(), is_trusted=True)
+            self.trust.keep([item.digest for item in _content(found)[:1]])
 
 
-def _content(found: MemoryText) -> FolderContent:
+def _content(found: MemoryText) -> list[TrustItem]:
     """Return every line that a memory file says, shown as it is."""
     notes = parse_notes(found.text, MemoryScope.PROJECT)
-    if not notes:
-        return FolderContent()
-    items = tuple(TrustItem(KIND, f"{WORKSPACE_FOLDER}/{NAME}", sanitize_line(note.text)) for note in notes)
     marks = "\0".join(note_line(note) for note in notes) + ("\0cut" if found.is_cut else "")
-    return FolderContent(items, hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest())
+    digest = hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest()
+    return [TrustItem(KIND, f"{WORKSPACE_FOLDER}/{NAME}", sanitize_line(note.text), digest) for note in notes]

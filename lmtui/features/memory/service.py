@@ -20,7 +20,6 @@ from lmtui.core.ports import Notes
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionSearch
 from lmtui.engine.session import EngineSession
-from lmtui.features.folder_consent import folders_with_yes
 from lmtui.features.memory.memory_files import MemoryFiles
 from lmtui.features.memory.notes import SCOPE_NAMES, MemoryScope, Note, NoteKind, check_note, note_source
 from lmtui.features.memory.proposal_log import ProposalLog, similar
@@ -114,10 +113,6 @@ class MemoryService(WorkspaceFeature):
     async def close(self) -> None:
         """Close the search."""
         await self._search.close()
-
-    def trusted_folders(self) -> dict[str, Sequence[str]]:
-        """Return the folders whose notes are used."""
-        return {"notes": folders_with_yes("memory")}
 
     async def recall(self, words: str, given: Collection[str], has_index: bool, window_tokens: int) -> NotesAttached | None:
         """Return the notes that join a message with these words; those that the conversation has (`given`) are left out.

@@ -19,11 +19,12 @@ from lmtui.core.prompt_parts import SKILLS, PartSource, PromptParts, PromptSourc
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import AgentDefinition, AgentDefinitions, ChildKind, FileState
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
+from lmtui.features.folder_consent import FolderConsent
 from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, WorkspaceFeature
 from lmtui.features.skills.promoted import PromotedTools
 from lmtui.features.skills.reader import BrokenSkill, read_agent
 from lmtui.features.skills.shelf import (
+    ANSWERED,
     LEAST_TOLD_TOKENS,
     MOST_TOLD_TOKENS,
     SKILL,
@@ -94,10 +95,6 @@ class SkillsService(WorkspaceFeature):
     def told(self) -> Mapping[str, Told]:
         """Return when the model learns of its tools: who has none still finds the list by it."""
         return {SKILL: Told.ALWAYS}
-
-    def trusted_folders(self) -> Mapping[str, Sequence[str]]:
-        """Return the folders whose skills or sub-agents may be used."""
-        return {"skills": folders_with_yes("skills"), "sub-agents": folders_with_yes("agents")}
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Tell how many there are and what they cost; what is broken, or wrong in part, has its own row."""
@@ -206,9 +203,8 @@ class AgentFiles:
 
     def _look(self) -> list[AgentDefinition]:
         own = self._of_folder()  # once: what is trusted is what is used
-        brought = self._brought(own)
-        is_trusted = not brought.digest or self.trust.holds(brought.digest)
-        state = FileState.READY if is_trusted else FileState.REFUSED if self.trust.refused() else FileState.WAITING
+        answers = self.trust.answers()
+        state = next((ANSWERED.get(answers.get(item.digest, "")) for item in self._brought(own)), None) or FileState.WAITING
         found = [replace(each, state=state) if each.state is FileState.READY else each for each, _ in own]
         found += [each for place in self._places if place.source is SkillSource.USER for each, _ in self._in(place)]
         first: dict[str, AgentDefinition] = {}
@@ -237,15 +233,14 @@ class AgentFiles:
                 continue
             yield self._parsed(data, name, shown), data
 
-    def _brought(self, own: Sequence[tuple[AgentDefinition, bytes]]) -> FolderContent:
+    def _brought(self, own: Sequence[tuple[AgentDefinition, bytes]]) -> list[TrustItem]:
         whole = [(each, data) for each, data in own if each.state is FileState.READY]
-        items = tuple(
-            TrustItem(KIND, each.place, sanitize_line(f"{each.name}: {each.description[:_SHOWN_CHARS]}")) for each, _ in whole
-        )
         marks = (f"{each.place}\0{hashlib.sha256(data).hexdigest()}" for each, data in whole)
-        return FolderContent(
-            items, hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest() if whole else ""
-        )
+        digest = hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest()
+        return [
+            TrustItem(KIND, each.place, sanitize_line(f"{each.name}: {each.description[:_SHOWN_CHARS]}"), digest)
+            for each, _ in whole
+        ]
 
 
 def _parsed(canonical: Callable[[str], str], data: bytes, name: str, shown: str) -> AgentDefinition:

@@ -91,7 +91,7 @@ _HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
 _TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
 _FORM = "It begins with ---, name: and description: lines, and --- again."
-_ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
+ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
 _WAYS_OUT = {FileState.WAITING: _TRUST, FileState.REFUSED: _TRUST}
 
 
@@ -222,7 +222,7 @@ class SkillShelf:
         for raw in (raw for place in self._places for raw in skills_in(place)):
             each = self._one(raw, read)
             if each.skill.state is FileState.READY and raw.place.source is SkillSource.FOLDER:
-                state = _ANSWERED.get(answers.get(digest(raw), ""), FileState.WAITING)
+                state = ANSWERED.get(answers.get(digest(raw), ""), FileState.WAITING)
                 each = replace(each, skill=replace(each.skill, state=state))
             if each.skill.state is FileState.READY:
                 before = first.setdefault(each.skill.name, each.skill)

@@ -15,7 +15,7 @@ from pathlib import Path
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderContent
+from lmtui.features.folder_consent import FolderConsent
 from lmtui.features.skills.reader import BrokenSkill, read_skill
 from lmtui.features.skills.values import SkillSource
 from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, open_plain_folder, read_plain
@@ -161,9 +161,9 @@ def digest(raw: RawSkill) -> str:
 def skills_trust(workspace: Path) -> FolderConsent:
     """Return what a folder's skills wait for."""
 
-    def brought() -> FolderContent:
+    def brought() -> list[TrustItem]:
         folders = [SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS]
-        return FolderContent(tuple(_item(raw) for place in folders for raw in skills_in(place) if raw.data is not None))
+        return [_item(raw) for place in folders for raw in skills_in(place) if raw.data is not None]
 
     return FolderConsent(workspace, "skills", brought)
 
@@ -196,7 +196,7 @@ def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> st
         finally:
             os.close(folder)
         if place.source is SkillSource.FOLDER:
-            skills_trust(workspace).allow(digest(raw))
+            skills_trust(workspace).keep([digest(raw)])
     except FileExistsError as error:
         raise UsageError(f"{raw.shown} or its folder already exists", "Give this skill another name.") from error
     except (OSError, LmtuiError) as error:

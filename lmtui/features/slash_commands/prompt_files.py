@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from lmtui.core.offers import Offers
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, find_prompt
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
+from lmtui.features.folder_consent import FolderConsent
 from lmtui.features.front_matter import allowed_rules, read_front
 from lmtui.features.service import FeatureHost, WorkspaceFeature
 from lmtui.paths import config_dir
@@ -75,14 +75,14 @@ class MarkdownPrompts:
 def commands_trust(workspace: Path) -> FolderConsent:
     """Return what the commands inside a folder's files wait for."""
 
-    def brought() -> FolderContent:
+    def brought() -> list[TrustItem]:
         files = read_files(workspace)
-        items = [
-            TrustItem("command", file.source, sanitize_line(f"/{file.name} runs {command}"))
+        digest = digest_of(files)
+        return [
+            TrustItem("command", file.source, sanitize_line(f"/{file.name} runs {command}"), digest)
             for file in _with_commands(files)
             for command in file.commands
         ]
-        return FolderContent(tuple(items), digest_of(files))
 
     return FolderConsent(workspace, "commands", brought)
 
@@ -169,10 +169,6 @@ class PromptFilesService(WorkspaceFeature):
         self._prompts = MarkdownPrompts(host.workspace, ToolRegistry().canonical)
         extensions.add(PromptFiles, self._prompts)
         self.trust = (commands_trust(host.workspace),)
-
-    def trusted_folders(self) -> Mapping[str, Sequence[str]]:
-        """Return the folders whose commands may be run."""
-        return {"commands": folders_with_yes("commands")}
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Name the commands, and what is wrong with them."""
