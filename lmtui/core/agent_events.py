@@ -30,7 +30,6 @@ class PlanOutcome(StrEnum):
 class PlanProposed(Event):
     """The model proposes a plan; it stays open, also over a restart, until a `PlanDecided` with its id."""
 
-    kind: ClassVar[str] = "plan_proposed"
     proposal_id: str
     proposal: Proposal
     turn_id: str = ""
@@ -44,7 +43,6 @@ class PlanDecided(Event):
     with it.
     """
 
-    kind: ClassVar[str] = "plan_decided"
     proposal_id: str
     outcome: PlanOutcome
     by: str = "user"
@@ -70,7 +68,6 @@ _TIME_LIKE = re.compile(r"\d:\d\d|\d{4}-\d\d")
 class WaitSet(Event):
     """The session waits until a time (UTC) and continues by itself then; any turn that starts before ends the wait."""
 
-    kind: ClassVar[str] = "wait_set"
     until: datetime
     why: str = ""
     turn_id: str = ""
@@ -135,7 +132,6 @@ class AgentStarted(Event):
     `work` is what it may do: `work` as its parent, `explore` only reads.  All it does belongs to the turn of its parent.
     """
 
-    kind: ClassVar[str] = "agent_started"
     parent: str = ROOT
     title: str = ""
     work: str = "work"
@@ -149,7 +145,6 @@ class AgentFinished(Event):
     `steps` are its requests, `usage` what they cost together, `elapsed_s` is wall time.
     """
 
-    kind: ClassVar[str] = "agent_finished"
     outcome: str
     summary: str = ""
     steps: int = 0
@@ -161,6 +156,5 @@ class AgentFinished(Event):
 class BackgroundChanged(Event):
     """A background command started or ended; `commands` are all of the session.  Shown, not stored: they end with it."""
 
-    kind: ClassVar[str] = "background_changed"
     durable: ClassVar[bool] = False
     commands: tuple[BackgroundCommand, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
@@ -63,7 +63,6 @@ NO_BUDGET = SessionBudget()
 class BudgetSet(Event):
     """The session may spend so much from now on; an empty budget means no limit."""
 
-    kind: ClassVar[str] = "budget_set"
     budget: SessionBudget
 
 
@@ -71,7 +70,6 @@ class BudgetSet(Event):
 class ReportWritten(Event):
     """Work under a budget came to an end, or paused: what was done, what was checked, what is open, as Markdown."""
 
-    kind: ClassVar[str] = "report_written"
     text: str
     turn_id: str = ""
 

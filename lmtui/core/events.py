@@ -3,11 +3,12 @@
 An event with `durable` false is shown but not stored.  Promises, each held by a test:
 `TurnStarted` precedes and `TurnEnded` follows everything of its turn, also on cancel and on error; every `ToolCallStarted`
 has exactly one `ToolCallFinished`, every `ApprovalRequested` exactly one `ApprovalResolved`; ids tie the pairs.
-`kind` is the event's name in the log and in `--output stream-json`.
+`kind` is the event's name in the log and in `--output stream-json`: a class is renamed only with its old name as its `kind`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -95,6 +96,10 @@ class Event:
 
     agent: str = ROOT
 
+    def __init_subclass__(cls) -> None:
+        """Call a type by the name of its class, such as `turn_ended`, unless it has another."""
+        cls.kind = vars(cls).get("kind") or re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower()
+
     @property
     def line(self) -> str:
         """Return the line that the user reads about it, where it brings one itself; empty for none."""
@@ -114,7 +119,6 @@ class SessionOpened(Event):
     `is_unattended`: it was opened by a job, for an attempt or a part of a pipeline, or for another program.
     """
 
-    kind: ClassVar[str] = "session_opened"
     workspace: str
     version: str
     parent: str = ""
@@ -126,7 +130,6 @@ class SessionOpened(Event):
 class SessionRenamed(Event):
     """The session has a new title (the first task, or what the user typed)."""
 
-    kind: ClassVar[str] = "session_renamed"
     title: str
 
 
@@ -138,7 +141,6 @@ class ModelChanged(Event):
     unknown.  `is_for_turn`: only until the turn ends.
     """
 
-    kind: ClassVar[str] = "model_changed"
     model: str
     url: str
     window_tokens: int = 0
@@ -151,7 +153,6 @@ class ModelChanged(Event):
 class ModeChanged(Event):
     """The permission mode is another; `mode` is one of manual, normal, auto, try, plan."""
 
-    kind: ClassVar[str] = "mode_changed"
     mode: str
 
 
@@ -166,7 +167,6 @@ class SandboxSelected(Event):
     overlay over the workspace.
     """
 
-    kind: ClassVar[str] = "sandbox_selected"
     backend: str
     network: str
     text: str
@@ -180,7 +180,6 @@ class SandboxSelected(Event):
 class TurnStarted(Event):
     """A turn begins."""
 
-    kind: ClassVar[str] = "turn_started"
     turn_id: str
 
 
@@ -192,7 +191,6 @@ class TurnEnded(Event):
     from before there were checks.
     """
 
-    kind: ClassVar[str] = "turn_ended"
     turn_id: str
     reason: TurnReason
     status: str = ""
@@ -225,7 +223,6 @@ class MessageAdded(Event):
     the part that the user typed, without attached documents (None in logs of earlier versions).
     """
 
-    kind: ClassVar[str] = "message_added"
     role: Role
     text: str
     thinking: str = ""
@@ -242,7 +239,6 @@ class MessageAdded(Event):
 class TextDelta(Event):
     """Some more of the answer being written."""
 
-    kind: ClassVar[str] = "text_delta"
     durable: ClassVar[bool] = False
     text: str
 
@@ -251,7 +247,6 @@ class TextDelta(Event):
 class ThinkingDelta(Event):
     """Some more of the thinking being written."""
 
-    kind: ClassVar[str] = "thinking_delta"
     durable: ClassVar[bool] = False
     text: str
 
@@ -264,7 +259,6 @@ class PrefillProgress(Event):
     `queued` is how many other requests the server answers first, -1 once it has begun with this one.
     """
 
-    kind: ClassVar[str] = "prefill_progress"
     durable: ClassVar[bool] = False
     ratio: float = -1.0
     tokens: int = 0
@@ -276,7 +270,6 @@ class PrefillProgress(Event):
 class CallProgress(Event):
     """The model writes a tool call; `size_chars` of its arguments have arrived."""
 
-    kind: ClassVar[str] = "call_progress"
     durable: ClassVar[bool] = False
     tool: str
     size_chars: int
@@ -286,7 +279,6 @@ class CallProgress(Event):
 class RetryScheduled(Event):
     """The request failed in a way that passes and is sent again after `wait_s`; what was streamed before is void."""
 
-    kind: ClassVar[str] = "retry_scheduled"
     durable: ClassVar[bool] = False
     attempt: int
     attempts: int
@@ -303,7 +295,6 @@ class ToolCallStarted(Event):
     shape in which the call was found where the model did not make it as it was told to.
     """
 
-    kind: ClassVar[str] = "tool_call_started"
     call_id: str
     tool: str
     arguments: dict[str, object]
@@ -317,7 +308,6 @@ class ToolCallStarted(Event):
 class ToolOutputDelta(Event):
     """Some more output of a running command, cleaned of control sequences."""
 
-    kind: ClassVar[str] = "tool_output_delta"
     durable: ClassVar[bool] = False
     call_id: str
     text: str
@@ -331,7 +321,6 @@ class ToolCallFinished(Event):
     `rule` is the rule that decided, `why` the reason in words; `images` are pictures that the model gets with the result.
     """
 
-    kind: ClassVar[str] = "tool_call_finished"
     call_id: str
     tool: str
     ok: bool
@@ -356,7 +345,6 @@ class ApprovalRequested(Event):
     `parts` are the files of an effect, with their hunks numbered consecutively; `limits` says how the command ended.
     """
 
-    kind: ClassVar[str] = "approval_requested"
     approval_id: str
     call_id: str
     tool: str
@@ -393,7 +381,6 @@ class ApprovalResolved(Event):
     None where all or none were.  `elapsed_ms` is how long the question was open.
     """
 
-    kind: ClassVar[str] = "approval_resolved"
     approval_id: str
     outcome: Outcome
     rule: str = ""
@@ -409,7 +396,6 @@ class ApprovalResolved(Event):
 class RuleRevoked(Event):
     """A rule does not hold any more; `effect` is what it said (allow, ask or deny)."""
 
-    kind: ClassVar[str] = "rule_revoked"
     rule: str
     effect: str = "allow"
 
@@ -418,7 +404,6 @@ class RuleRevoked(Event):
 class PlanChanged(Event):
     """The plan or the todos changed; `plan` is the whole new value."""
 
-    kind: ClassVar[str] = "plan_changed"
     plan: Plan
 
 
@@ -430,7 +415,6 @@ class InboxChanged(Event):
     where its text does not: `reminder` (of lmtui's own), or what no log gives back: `call`, `file` (a command's), `pictures`.
     """
 
-    kind: ClassVar[str] = "inbox_changed"
     queued: tuple[str, ...] = ()
     is_paused: bool = False
     kinds: tuple[str, ...] = ()
@@ -446,7 +430,6 @@ class UsageUpdated(Event):
     server's own default; `elapsed_s` is from sending the request to the end of the answer.
     """
 
-    kind: ClassVar[str] = "usage_updated"
     usage: Usage
     window_tokens: int = 0
     tokens_per_s: float = 0.0
@@ -466,7 +449,6 @@ class UsageUpdated(Event):
 class Notice(Event):
     """Something the user should know; `text` says what to do about it."""
 
-    kind: ClassVar[str] = "notice"
     level: Level
     text: str
 
@@ -494,7 +476,6 @@ class FilesChanged(Event):
     `is_tried`: they changed only in the overlay of try mode.
     """
 
-    kind: ClassVar[str] = "files_changed"
     call_id: str
     files: tuple[str, ...]
     changes: tuple[FileChange, ...] = ()
@@ -511,7 +492,6 @@ class OverlayChanged(Event):
     saves them if lmtui is killed.
     """
 
-    kind: ClassVar[str] = "overlay_changed"
     files: int
     patch: str = ""
     kept_as: str = ""
@@ -525,7 +505,6 @@ class CheckpointCreated(Event):
     of their own), at most 50 of `left_out_total`.
     """
 
-    kind: ClassVar[str] = "checkpoint_created"
     call_id: str
     checkpoint: str
     left_out: tuple[str, ...] = ()
@@ -536,7 +515,6 @@ class CheckpointCreated(Event):
 class FilesRestored(Event):
     """The user put files back.  `action` is undo, redo, restore or rewind; `calls` are the steps it is about (`step_id`)."""
 
-    kind: ClassVar[str] = "files_restored"
     action: str
     calls: tuple[str, ...]
     files: tuple[str, ...]
@@ -549,7 +527,6 @@ class FilesRestored(Event):
 class Rewound(Event):
     """The conversation continues from before turn `turn_id`: it and what came after it is no longer sent to the model."""
 
-    kind: ClassVar[str] = "rewound"
     turn_id: str
 
 
@@ -557,7 +534,6 @@ class Rewound(Event):
 class HostReached(Event):
     """A command reached a host of the internet through the proxy, or with `why_not` was kept from it."""
 
-    kind: ClassVar[str] = "host_reached"
     call_id: str
     host: str
     sent_bytes: int = 0

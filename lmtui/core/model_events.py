@@ -18,7 +18,6 @@ class CallFormChanged(Event):
     hold any more in this session.
     """
 
-    kind: ClassVar[str] = "call_form_changed"
     form: str
     why: str = ""
     is_by_hand: bool = False
@@ -32,7 +31,6 @@ class VisionChanged(Event):
     Where it does not, pictures become a line each.  `by` is the model that is asked in its place.
     """
 
-    kind: ClassVar[str] = "vision_changed"
     sees: bool | None
     by: str = ""
 
@@ -41,7 +39,6 @@ class VisionChanged(Event):
 class ModelLoading(Event):
     """A server is loading a model for a request; `text` and `ratio` tell the progress.  Shown, not stored."""
 
-    kind: ClassVar[str] = "model_loading"
     durable: ClassVar[bool] = False
     model: str
     text: str
@@ -52,7 +49,6 @@ class ModelLoading(Event):
 class ModelLoaded(Event):
     """A model was loaded for a request of a role, or loading it failed."""
 
-    kind: ClassVar[str] = "model_loaded"
     model: str
     role: str = ""
     ok: bool = True
@@ -68,7 +64,6 @@ class Reminder(Event):
     left, `skill` where it is about those in use.
     """
 
-    kind: ClassVar[str] = "reminder"
     text: str
     turn_id: str = ""
     topic: str = ""
@@ -81,7 +76,6 @@ class LoopSuspected(Event):
     It was told so; with `is_over` that did not help, and the turn ends.
     """
 
-    kind: ClassVar[str] = "loop_suspected"
     what: str
     count: int = 0
     is_over: bool = False
@@ -99,7 +93,6 @@ class Compacted(Event):
     `tokens_before` and `tokens_after` are estimates, `why` says what asked for it.
     """
 
-    kind: ClassVar[str] = "compacted"
     why: str
     tokens_before: int
     tokens_after: int
@@ -113,7 +106,6 @@ class Compacted(Event):
 class Compacting(Event):
     """The model is asked to sum up what it was sent, so that room can be made.  Shown, not stored."""
 
-    kind: ClassVar[str] = "compacting"
     durable: ClassVar[bool] = False
 
 
@@ -121,7 +113,6 @@ class Compacting(Event):
 class BroughtBack(Event):
     """Parts that were folded or left out are sent whole again."""
 
-    kind: ClassVar[str] = "brought_back"
     parts: tuple[str, ...]
 
 
@@ -129,7 +120,6 @@ class BroughtBack(Event):
 class Pinned(Event):
     """A part is kept word for word when room is made, or with `is_pinned` false is not any more."""
 
-    kind: ClassVar[str] = "pinned"
     part: str
     is_pinned: bool = True
 
@@ -138,7 +128,6 @@ class Pinned(Event):
 class ToolSetChanged(Event):
     """The model is told about other tools from the next request on: a `ToolSet`, with the system prompt that goes with it."""
 
-    kind: ClassVar[str] = "tool_set_changed"
     tools: str
     why: str = ""
 

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event, MessageAdded, Rewound, TurnEnded, TurnStarted
@@ -25,7 +24,6 @@ class SkillUsed(Event):
     user's message of that hash, else at once.
     """
 
-    kind: ClassVar[str] = "skill_used"
     skill: str
     source: str = ""
     is_limited: bool = False
@@ -44,7 +42,6 @@ class SkillUsed(Event):
 class SkillEnded(Event):
     """A skill (without a name: every skill) is no longer in use.  The model ends only what it began (`by` user or model)."""
 
-    kind: ClassVar[str] = "skill_ended"
     skill: str = ""
     by: str = "user"
 

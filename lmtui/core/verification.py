@@ -85,7 +85,6 @@ class CheckRan(Event):
     are checked.
     """
 
-    kind: ClassVar[str] = "check_ran"
     rung: Rung
     outcome: CheckOutcome
     command: str = ""
@@ -123,7 +122,6 @@ class CheckRan(Event):
 class CheckStarted(Event):
     """The command of a check runs."""
 
-    kind: ClassVar[str] = "check_started"
     durable: ClassVar[bool] = False
     command: str
 
@@ -175,7 +173,6 @@ class ReviewWritten(Event):
     `is_rejected`: a finding blocks the change.  `is_usable`: the answer of the model could be parsed.
     """
 
-    kind: ClassVar[str] = "review_written"
     findings: tuple[Finding, ...] = ()
     is_rejected: bool = False
     summary: str = ""
@@ -205,7 +202,6 @@ class GoalState(StrEnum):
 class GoalChanged(Event):
     """A goal was set, or went on: work until `command` exits with 0.  An empty command means all of them are dropped."""
 
-    kind: ClassVar[str] = "goal_changed"
     command: str
     state: GoalState = GoalState.ACTIVE
 

@@ -74,7 +74,7 @@ def writing_git_commands(text: str, root: str = "/workspace") -> tuple[GitComman
     found: list[GitCommand] = []
     for command in commands:
         rest = rest.replace(command.text, "\0", 1)
-        words, (arguments, folders) = command.words, without_globals(command.words)
+        words, (arguments, folders) = command.words, _without_globals(command.words)
         is_cd = words[0] == "cd" and len(words) == 2
         where = _folder(folder, words[1:] if is_cd else folders, root)
         if where is None or any(command.globs) or not (is_cd or (words[0] == "git" and arguments)):
@@ -91,7 +91,7 @@ def writing_git_commands(text: str, root: str = "/workspace") -> tuple[GitComman
 def names_writing_git(text: str) -> bool:
     """Tell whether any part of a command line is a git command that changes a repository."""
     commands = outline(text).commands if "git" in text else ()
-    return any(words[0] == "git" and _writes(without_globals(words)[0]) for words in commands)
+    return any(words[0] == "git" and _writes(_without_globals(words)[0]) for words in commands)
 
 
 def changes_files(command: GitCommand) -> bool:
@@ -165,7 +165,7 @@ def _read(words: tuple[str, ...], options: str) -> _Read:
     return _Read(plain, "", file, others)
 
 
-def without_globals(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _without_globals(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the subcommand of a git command with its arguments, and the folders that `-C` names before it."""
     at, folders = 1, words[:0]
     while words[at : at + 1] and words[at] in ("-C", "--no-pager", "-P"):

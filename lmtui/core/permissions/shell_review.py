@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from lmtui.core.permissions.git_commands import without_globals
 from lmtui.core.permissions.shell_grammar import SimpleCommand, word_set
 
 
@@ -19,13 +18,15 @@ class _Guard(NamedTuple):
     """What a wildcard does not cover.
 
     `letters` are one-letter options, `valued` harmless ones with a value (it ends a cluster), `long` beginnings of long ones;
-    `words` is an expression for the beginning of any other word, which it may take with a NUL and the next one.
+    `words` is an expression for the beginning of any other word, which it may take with a NUL and the next one.  Where not
+    `has_families`, only the long options that are named are held back.
     """
 
     letters: str = ""
     valued: str = ""
     long: str = ""
     words: str = "@"
+    has_families: bool = True
 
 
 # Long options by which programs run code, load it, or read and write files of the caller's choice: a part of their name.
@@ -71,23 +72,25 @@ _GUARDS = {
             "copy-dest link-dest daemon backup"),
         ("zip", "TmbO", "", "unzip-command test move temp"), ("ruff", "o", "", "add-noqa"),
         ("mypy", "", "pmc", "python-exec install-types shadow-file custom"), ("black", "c", "", "code"),
-        ("rustc", "CZ", "", "codegen extern sysroot"), ("unzip", "d"), ("xxd", "ripb"),
+        ("rustc", "CZ", "", "codegen extern sysroot"), ("unzip", "d:"), ("xxd", "ripb"),
         ("tsc", "b", "", "generate tsBuildInfo declarationDir build"), ("yq", "is", "", "inplace split-exp"),
         ("cmake", "ECP", "DSBG", "build install toolchain graphviz"), ("docker", "Hc"), ("deno", "", "", "lock node-modules"),
-        ("bun", "rc", "", "cwd"), ("date", "s", "", "set"),
+        ("bun", "rc", "", "cwd"), ("date", "s", "", "set"), ("hostname", "Fb", "", "", "(?!-.)"), ("csplit", "f"),
         ("isort", "", "", "settings"), ("prettier", "", "", "find-config"), ("coverage", "od", "", "data"),
-        ("tox", "cx", "", "workdir result"), ("pre-commit", "c"), ("nox gradle mvn sphinx-build ctags csplit",
-            "DIPbcdfglopstw", "", "noxfile build-file settings include project toolchains global options"),
+        ("tox", "cx", "", "workdir result"), ("pre-commit", "c"), ("nox", "f", "", "noxfile"), ("sphinx-build", "cDdw"),
+        ("gradle", "IbcDPgp", "", "build-file settings include project"), ("mvn", "fsDlgt", "", "settings toolchains global"),
+        ("ctags", "fo", "", "options"), ("openssl", "", "", "engine provider keyout writerand"),
         ("sqlite3", "A", "", "append archive deserialize", r"(?i:(?:[^\0]*\n)?\s*\.(?!(?:tables|schema|ind\w+|databases"
             r"|headers|dump|mode|show|stats)\b)|[^\0]*(?:writefile|load_extension|edit *\(|\battach\b"
             r"|\bvacuum\b[^\0]*\binto\b|fts3_tokenizer|pragma))"),
-        ("sort", "oTS", "kt", "output temporary compress-program files0"), ("tree", "oR", "LIP"), ("printf", "v"),
+        ("sort", "oTS", "kt", "output temporary compress-program files0"), ("tree", "oR", "LIP"),
+        ("printf", "v", "", "", r"@|[^\0]*%[^a-zA-Z%]*[hjlLtz]*n"),
         ("rg", "z", "ABCEefgjmMtTrd", "pre hostname-bin search-zip"), ("fd", "xX", "dteEScj"), ("test [", "v", "", "",
             r"@|(?!-)[^\0]*\["), ("file", "Cm", "", "compile magic"), ("diff", "l", "", "paginate"),
         ("sed", "fi", "el", "in-place"), ("find", "", "", "exec ok delete fprint fls files0"), ("split", "", "", "filter"),
         ("cp mv", "t"), ("install", "ts", "", "strip"), ("patch", "oderB", "", "ed reject"), ("jq", "L", "f"),
         ("gcc g++ cc c++ clang clang++", "B", "IDlLWfOmgxU", "save-temps aux-info plugin load fplugin wrapper specs fuse "
-            r"dump MF MD MMD", rf"@|-Wl,[^\0]*(?:plugin|-o|,o)|-X|-o\0?+(?!{_PRODUCT})"),
+            r"dump MF MD MMD", rf"@|-Wl,[^\0]*(?:plugin|-o|,o)|-X|-o\0?+(?!{_PRODUCT})", False),
         ("eslint jest vitest mocha webpack vite rollup esbuild stylelint swc babel", "crof", "", "rulesdir"),
     )
     for name in names.split()
@@ -120,7 +123,7 @@ NEVER_BROAD = word_set(
     "powershell cmd dbus-send machinectl ld.so rlwrap git-shell make-kpkg start-stop-daemon capsh prlimit run-parts mount "
     "umount insmod modprobe systemctl service docker-compose podman logrotate dpkg apt apt-get yum dnf pacman brew snap gem "
     "fc select tig gitk lazygit psql mysql mariadb mongosh duckdb redis-cli ftp lftp rsh dc m4 gnuplot octave sage R kdb "
-    "zmv ansible openssl"
+    "zmv ansible"
 )
 
 
@@ -133,7 +136,7 @@ def _held_back(words: tuple[str, ...], guard: _Guard, *, is_git: bool = False) -
         is_single = word[:1] == "-" and not is_git and (len(name) > 2 or name in longs)  # `-plugin`, as compilers write it
         is_long = name != "" and (word.startswith("--") or is_single)
         is_named = any(long.startswith(name) or (name.startswith(long) and not is_git) for long in longs)
-        in_family = not is_git and _FAMILIES.match(text) and not _NOT_RISKY.match(text)
+        in_family = guard.has_families and _FAMILIES.match(text) and not _NOT_RISKY.match(text)
         if i and (expression.match(text) or (is_long and is_named) or in_family):
             yield i
 
@@ -170,6 +173,7 @@ _GIT_KNOWN = word_set(
     "diff-index diff-files whatchanged show-ref cherry for-each-ref check-ignore count-objects cat-file annotate "
     "checkout-index"
 )
+_GIT_GLOBALS = word_set("-C --no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects")
 _GIT_LONG = (
     "output ext-diff textconv open-files-in-pager upload-pack receive-pack exec template config separate-git-dir edit "
     "gpg-sign sign strategy tool extcmd help interactive remote-submodules show-signature filters local-user edit-todo "
@@ -187,14 +191,19 @@ _GIT = {
 
 def _git_risks(words: tuple[str, ...]) -> Iterable[int]:
     """Return the words by which a git command runs other programs, asks for an editor or writes outside its plain use."""
-    rest = without_globals(words)[0]
-    if not rest or rest[0].startswith("-") or rest[0] == "config":
-        return range(1, len(words))
-    at = len(words) - len(rest)
+    at, found = 1, list[int]()
+    while words[at : at + 1] and words[at].startswith("-"):
+        end = at + 1 + (words[at] in ("-C", "-c"))
+        found += () if words[at] in _GIT_GLOBALS else range(at, end)
+        at = end
+    rest = words[at:]
+    if not rest or rest[0] == "config":
+        return (*found, *range(at, len(words)))
     guard = _GIT.get(rest[0], _Guard("S"))
     options = rest[: rest.index("--")] if "--" in rest else rest
-    guard = guard._replace(long=_GIT_LONG, words=rf"[^\0]*::|(?:{guard.words})(?:\0|\Z)")
-    return [at + i for i in (0, *_held_back(options, guard, is_git=True)) if i or rest[0] not in _GIT_KNOWN]
+    guard = guard._replace(long=_GIT_LONG, words=rf"(?!-)[^\0]*::|(?!@)(?:{guard.words})(?:\0|\Z)", has_families=False)
+    held_back = _held_back(options, guard, is_git=True)
+    return (*found, *(at + i for i in (0, *held_back) if i or rest[0] not in _GIT_KNOWN))
 
 
 _RUNNERS = r"(?:uv|poetry|pipenv|pdm|hatch|rye)\0run"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar
 
 from lmtui.core.events import ROOT, Event, ListedRun, Outcome
 from lmtui.core.permissions.rules import Verdict
@@ -57,7 +56,6 @@ class HookRan(Event):
     beginning of what it wrote for people.
     """
 
-    kind: ClassVar[str] = "hook_ran"
     event: str
     command: str
     matcher: str = ""

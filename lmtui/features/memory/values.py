@@ -124,7 +124,6 @@ class MemoryProposal:
 class ProposalsChanged(Event):
     """The memory inbox changed: `waiting` proposals wait for the user."""
 
-    kind: ClassVar[str] = "proposals_changed"
     durable: ClassVar[bool] = False
     waiting: int
 
