@@ -121,8 +121,6 @@ class EditorSession:
                     prompt.ended = event
             case events.InboxChanged(queued=queued):
                 self._queued = queued
-            case _:
-                pass
 
     async def _ask(self, event: events.ApprovalRequested) -> None:
         answer = await self._questions.approval(event, self._projection.call_id(event.agent, event.call_id))

@@ -190,8 +190,6 @@ class Projection:
                 yield self._call_ended(call, event)
             case _ if event.agent == events.ROOT:
                 yield from self._root(event, envelope)
-            case _:
-                pass
 
     def _root(self, event: events.Event, envelope: events.Envelope) -> Iterator[BaseModel]:
         match event:
@@ -231,8 +229,6 @@ class Projection:
                 yield self.say("\n".join(proposal_lines(proposal)) + "\n", f"plan {seq}")
             case ReportWritten(text=text):
                 yield self.say(sanitize(text), f"report {seq}")
-            case _:
-                pass
 
     def say(self, text: str, key: str) -> schema.AgentMessageChunk:
         """Return words of lmtui's own as a message; `key` names it."""

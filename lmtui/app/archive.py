@@ -130,8 +130,6 @@ def _blocks(history: Sequence[Envelope], zone: tzinfo | None) -> Iterator[tuple[
                 pass
             case events.Notice() | PlanDecided() as event:
                 yield "note", "", event_line(event)
-            case _:
-                pass
 
 
 _CSS = (
@@ -223,8 +221,6 @@ def _end(past: Sequence[events.Envelope], seq: int) -> int:
                 open_calls.discard(call_id)
             case events.TurnEnded():
                 open_calls.clear()
-            case _:
-                pass
     while open_calls and at < len(past) and not isinstance(past[at].event, events.MessageAdded | events.TurnEnded):
         event = past[at].event
         at += 1

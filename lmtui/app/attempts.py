@@ -309,8 +309,6 @@ class Attempts:
                 self._change(work, checks=checks, failing=_failing(list(work.ran.values())))
             case events.TurnEnded():
                 self._change(work, end=event, elapsed_s=event.elapsed_s)
-            case _:
-                pass
 
     async def _end(self, work: _Work, overlay: WorkspaceOverlay[WorkspaceSandbox], session: EngineSession) -> None:
         """Read the effect of an attempt, and save it as a patch; note that its budget ended it."""

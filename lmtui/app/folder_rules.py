@@ -84,8 +84,6 @@ def keep_grants(
                         is_same = str(rule) == event.rule and rule.effect is effect and rule.source.startswith("always")
                         if other is not session and is_same:
                             asyncio.get_running_loop().call_soon(other.revoke, rule)
-            case _:
-                pass
     except ConfigError as error:
         notice = events.Notice(level=events.Level.WARNING, text=error.full_text())
         asyncio.get_running_loop().call_soon(session.emit, notice)

@@ -553,8 +553,6 @@ def pending_approvals(history: Sequence[Envelope]) -> Sequence[Envelope]:
                 found.append(envelope)
             case TurnStarted(agent=agent) if agent == ROOT:
                 break
-            case _:
-                pass
     return found[::-1]
 
 

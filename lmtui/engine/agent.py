@@ -391,8 +391,6 @@ class ModelAccess:
                 lets_go = event.lets_go
                 self.known.calling.take(ToolCallFormat(form), event.why, is_by_hand=event.is_by_hand, lets_go=lets_go)
                 self.window.budget.use_form(ToolCallFormat(form))
-            case _:
-                pass
 
 
 @dataclass(slots=True)

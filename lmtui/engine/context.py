@@ -343,8 +343,6 @@ class Conversation:
                 self.prompt.tools = event.tools
                 self._write_prompt()
                 self._send_anew("the tools changed")
-            case _:
-                pass
 
     def _guide(self, guidance: PromptParts) -> None:
         """Take up the instructions: in the system prompt as long as nothing was answered, else at the end."""

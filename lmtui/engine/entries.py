@@ -148,8 +148,6 @@ def _with(envelope: Envelope, texts: Sequence[str]) -> Envelope:
             event = replace(event, arguments=given)
         case MessageAdded(tool_calls=calls):
             event = replace(event, tool_calls=tuple(replace(call, arguments=next(rest)) for call in calls))
-        case _:
-            pass
     return replace(envelope, event=event)
 
 

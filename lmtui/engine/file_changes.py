@@ -191,8 +191,6 @@ def read_steps(history: Sequence[events.Envelope], foreign: int = 0) -> Ledger:
                 _take_restored(ledger, envelope, event)
             case events.Rewound(turn_id=turn_id) if turn_id in ledger.turns:
                 del ledger.turns[ledger.turns.index(turn_id) :]
-            case _:
-                pass
     return ledger
 
 

@@ -170,8 +170,6 @@ class LoopDetector:
             case events.TurnEnded(reason=reason):
                 self._close()
                 self._was_cut = reason is events.TurnReason.INTERRUPTED
-            case _:
-                pass
 
     def judge(self) -> Loop | None:
         """End the step and return the circle that shows itself, None where there is none or it was told of already."""

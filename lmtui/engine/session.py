@@ -496,5 +496,3 @@ class EngineSession:
                 self._team.count += 1
             case events.OverlayChanged(files=files, kept_as=name):
                 self._workspace.waiting, self._workspace.kept_as = files, name
-            case _:
-                pass

@@ -46,8 +46,6 @@ class WorkReport:
                 self.agents[agent] = title
             case AgentFinished(agent=agent, outcome=outcome) if agent in self.agents:
                 self.agents[agent] = f"{self.agents[agent]}: {outcome}"
-            case _:
-                pass
 
     def report(self, plan: Plan, budget: SessionBudget, spent: SessionBudget, ending: str) -> str:
         """Return the report as Markdown.
@@ -179,8 +177,6 @@ class Spending:
                 if not self._open:
                     self._waited_s += self._longest_ms / 1000
                     self._asked, self._longest_ms = None, 0
-            case _:
-                pass
 
     def over(self) -> str:
         """Return why no further request may be made, empty where one may."""

@@ -355,8 +355,6 @@ class Reporter:
                 self._commands[call_id]["ok"] = ok
             case events.ApprovalRequested(tool=tool, why=why, suggested_rule=""):
                 self.refused.append(sanitize_line(f"{tool}, as {why}"))
-            case _:
-                pass
         if self._output == "stream-json" and self._held is None:
             self.print_line(envelope)
         elif self._output == "text":

@@ -73,8 +73,6 @@ class _Turn:
                 if text.startswith(self._sent):
                     self._say(text[len(self._sent) :], begins=not self._sent)
                 self._sent = ""
-            case _:
-                pass
 
     def _say(self, text: str, *, begins: bool = False) -> None:
         """Add a piece; the texts of two steps are kept apart."""

@@ -115,8 +115,6 @@ class StreamedText:
             case MessageAdded() | RetryScheduled() | TurnEnded():
                 for kind in (ThinkingDelta.kind, TextDelta.kind):
                     _ = self._found.pop((session, event.agent, kind), None)
-            case _:
-                pass
 
     def of(self, session_id: str) -> Sequence[Envelope]:
         """Return it as one event for each message, thinking first."""

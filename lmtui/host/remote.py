@@ -245,8 +245,6 @@ class _Later:
                     return True
                 case events.InboxChanged(queued=queued) if any(_is_said(text, each) for each in queued):
                     return True
-                case _:
-                    pass
         return False
 
 

@@ -107,8 +107,6 @@ class TabSocket:
                     driver.resize(width, height)
                 case ["focus" | "blur" as change, *_] if driver is not None:
                     driver.focus(is_in_front=change == "focus")
-                case _:
-                    pass
 
 
 class AccessControl:

@@ -59,8 +59,6 @@ class EventPrinter:
                 yield f"begins: {call_words(call)}"
             case events.ToolCallStarted() | events.TurnEnded():
                 yield from self._rest()
-            case _:
-                pass
         void = " Ignore the answer so far: it begins again." if self._streamed else ""
         is_again = isinstance(event, events.RetryScheduled)
         yield from (f"{line}{void if is_again else ''}" for line in self._text.lines(event))

@@ -317,8 +317,6 @@ class SessionToolbox:
                 self._is_begun = True
             case Compacted():
                 self._settled.clear()
-            case _:
-                pass
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
         own, settled = self._own.specs(tools, sees=sees), self._settled.get(tools)

@@ -169,8 +169,6 @@ def _root_events(session: EngineSession, after: int) -> Iterator[MessageAdded | 
         match envelope.event:
             case (TurnEnded() | MessageAdded(role=Role.USER)) as event if event.agent == ROOT and envelope.seq > after:
                 yield event
-            case _:
-                pass
 
 
 def _start(session: EngineSession, record: JobRecord) -> bool:

@@ -124,8 +124,6 @@ class ProposalState:
             case "read":
                 mark = _MARK.validate_python(line["mark"])
                 self.read[mark.session] = mark
-            case _:
-                pass
 
     def is_known(self, proposal: MemoryProposal, notes: Iterable[str]) -> bool:
         """Tell whether something was proposed before, or is a note already."""

@@ -110,8 +110,6 @@ def _parts(history: Sequence[Envelope]) -> Iterator[tuple[int, TranscriptPart]]:
                 if not tool.startswith("memory"):
                     text = f"{title}\n{event.result}" if ok else f"{title}: {summary or 'failed'}"
                     yield seq, TranscriptPart(text, f"{tool} ({origin})", origin if ok else "", turn)
-            case _:
-                pass
 
 
 def _origin(tool: str) -> str:
@@ -303,8 +301,6 @@ class Reflection:
                     each.stop()
             case events.TurnEnded(agent="root") | events.InboxChanged():
                 self._wait(IDLE_S)
-            case _:
-                pass
 
     def stop(self) -> None:
         """Stop what is read, and what waits to be."""

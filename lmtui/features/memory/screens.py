@@ -164,8 +164,6 @@ class MemoryList(ListDialog[Item | str, None]):
                     await self._memory.remove(item)
             case _, MemoryProposal():
                 await self._do_proposal(what, item)
-            case _:
-                pass
 
     async def _do_proposal(self, what: str, item: MemoryProposal) -> None:
         match what:
@@ -187,8 +185,6 @@ class MemoryList(ListDialog[Item | str, None]):
                 self._say("An instruction is for this folder.")
             case "scope":
                 self._changed[item.id] = replace(item, scope=_OTHER[item.scope], file="")
-            case _:
-                pass
 
     async def _keep(self, item: MemoryProposal) -> str:
         is_line = item.kind is ProposalKind.INSTRUCTIONS

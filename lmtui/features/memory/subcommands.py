@@ -128,8 +128,6 @@ async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callab
                 return True
             case "" | "q":
                 return answer == ""
-            case _:
-                pass
 
 
 async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:

@@ -111,8 +111,6 @@ class SessionSpans:
                 self._tools[call_id] = agent, span
             case events.ToolCallFinished(call_id=call_id, ok=ok) if call_id in self._tools:
                 _end(self._tools.pop(call_id)[1], time, "" if ok else "tool_error")
-            case _:
-                pass
 
     def _begin(self, operation: str, name: str, time: datetime, parent: str = "", kind: SpanKind = SpanKind.INTERNAL) -> Span:
         above = self._agents.get(parent) or (self._agents.get(events.ROOT) if parent else None)

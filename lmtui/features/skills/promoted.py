@@ -290,6 +290,4 @@ def _schema(hint: ast.expr | None) -> dict[str, Any]:
             values = [getattr(each, "value", ...) for each in (inner.elts if isinstance(inner, ast.Tuple) else [inner])]
             if all(isinstance(value, str | int | bool | None) for value in values):
                 return {"enum": values}
-        case _:
-            pass
     raise _NoJson(f"has a type that JSON does not support: {ast.unparse(hint)[:60]}")
