@@ -28,39 +28,6 @@ _SAME_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+[":
 _CHARACTERS = {",": "comma", "?": "question_mark", "/": "slash", ".": "full_stop", "+": "plus", "-": "minus", " ": "space"}
 _WORKBENCH = frozenset({Scope.APP, Scope.WORKBENCH, Scope.PROMPT, Scope.MOVING, Scope.LINES, Scope.FILES})
 _LISTS = frozenset({Scope.SETTINGS, Scope.SWITCHER, Scope.MODELS, Scope.REVOKE, Scope.CONTEXT})
-_MOVED = {  # before 0.2 each list and each question had keys of its own, and each direction a command
-    r"(?:settings|sessions|models|picker)\.(?:up|down)": "picker.row",
-    r"(?:settings|sessions|models|picker)\.page_(?:up|down)": "picker.page",
-    r"(lines|copying)\.(?:up|down)": r"\1.row",
-    r"lines\.(?:home|end)": "lines.edge",
-    r"copying\.(?:first|last)": "copying.edge",
-    r"copying\.(?:left|right)": "copying.column",
-    r"copying\.line_(?:start|end)": "copying.line",
-    r"copying\.lines": "copying.mark",
-    r"(finding|viewer)\.(?:next|previous)": r"\1.match",
-    r"(?:effect|review)\.(?:next|previous)": "effects.hunk",
-    r"review\.(toggle|deletions|everything|zoom)": r"effects.\1",
-    r"side\.(?:next|previous)": "side.step",
-    r"side\.(?:changes|file|output)": "side.tab",
-    r"changes\.(?:next|previous)": "changes.row",
-    r"changes\.(?:steps|turns|session|git)": "changes.view",
-    r"(?:changes|review|request|attempts)\.split": "diff.split",
-    r"(?:changes|viewer)\.select": "copying.start",
-    r"viewer\.(?:above|below)": "viewer.file",
-    r"viewer\.(?:left|right)": "viewer.aside",
-    r"question\.(?:left|right)": "question.answer",
-    r"hunks\.(?:next|previous)": "hunks.step",
-    r"files\.(?:open|close)": "files.folder",
-    r"pipeline\.(?:earlier|later)": "pipeline.order",
-    r"usage\.(?:longer|shorter)": "usage.days",
-    r"prompt\.redo": "prompt.undo",
-    r"window\.(?:fold|leave_out|back)": "window.part",
-    r"(?:agents|jobs|memory|projects|sessions)\.open|batch\.review|(?:cache|window)\.group|grant\.choose|mcp\.tools|models\.use|"
-    r"settings\.change|skills\.read": "picker.open",
-    r"models\.filter|sessions\.search": "picker.filter",
-    r"(?:approve|effect|hunks)\.(always|batch|because|later|mode|session|why)": r"request.\1",
-    r"approve\.all": "request.batch",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +93,7 @@ def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, o
 def _read(command_id: str, value: object) -> tuple[str, ...]:
     known = {each.id: each for each in COMMANDS}
     if command_id not in known:
-        close = [moved.expand(new) for old, new in _MOVED.items() if (moved := re.fullmatch(old, command_id))]
-        close = close or difflib.get_close_matches(command_id, known, n=1)
+        close = difflib.get_close_matches(command_id, known, n=1)
         raise ValueError(f"no command {command_id!r}" + (f"; did you mean {close[0]}?" if close else ""))
     if known[command_id].is_fixed:
         raise ValueError(f"{command_id} keeps its keys ({', '.join(known[command_id].keys)})")
