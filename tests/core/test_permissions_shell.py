@@ -174,7 +174,7 @@ def test_plan_mode_runs_nothing_where_the_sandbox_does_not_hold_it(command: str)
     ("git push *", "git push", ASK), ("*", "git push", ASK), ("git *", "git reset --hard", ASK), ("rm *", "rm a.txt", ALLOW),
     ("rm *", "rm -rf build", ALLOW), ("rm *", "rm -rf src", ASK), ("rm -rf src", "rm -rf src", ALLOW),
     ("rm -rf *", "rm -rf src", ASK), ("git *", "git commit -m x", ALLOW), ("git *", "git reset --soft HEAD~1", ALLOW),
-    ("git *", "git clean -n", ASK),
+    ("git *", "git clean -n", ASK), ("git *", "git -C 'a b' push", ASK), ("git *", "git -C '' push", ASK),
 ])  # fmt: skip
 def test_below_the_hard_floor_only_the_letter_counts(rule: str, command: str, expected: Verdict) -> None:
     assert verdict(command, Mode.MANUAL if "&&" not in command else Mode.NORMAL, f"allow {rule}") is expected
@@ -396,15 +396,15 @@ def test_a_command_of_a_megabyte_is_asked_about_at_once_and_no_rule_is_offered()
     "go build -o Makefile", "cargo xtask", "rsync -e ./x a b", "zip -T a b", "mytool --exec=x", "mytool --output=Makefile",
     "mytool --plugin x", "mytool --log-file x", "split --filter=x y", "patch -o x", "cp a -t d", "psql -c x",
     "jest --reporters ./x", "vitest --outputFile x", "tsc --outDir x", "nm @x", "nm --plugin x", "openssl rand -out x 4",
-    "find . -ok x ;", "awk -f x", "tree -o x", "sort --files0-from=x", "unzip a.zip", "gzip a",
+    "find . -ok x ;", "awk -f x", "tree -o x", "sort --files0-from=x", "unzip a.zip", "gzip a", "unzip -l -: a", "printf %n x",
     )),
     *((command, ALLOW) for command in (
     "tar xzf a.tgz", "sqlite3 a.db 'select 1'", "sqlite3 a.db .tables", "eslint --fix src", "gcc -O2 -Wall -o app main.c",
     "curl -sSL http://localhost:8000", "pytest -q --cov-report=term-missing --maxfail=1 -k 'a and b' tests",
     "git checkout main", "git checkout -b x main", "ruff check --fix src", "mypy --strict src", "npm run build -- --watch",
     "go test -cover ./...", "cargo build --release", "make -j4 test", "mytool --verbose x", "black --check .",
-    "jest --coverage", "tsc -p . --noEmit", "mypy --ignore-missing-imports src",
-    "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release", "sort -t, -k2 x",
+    "jest --coverage", "tsc -p . --noEmit", "mypy --ignore-missing-imports src", "git log @ -Sa::b", "nox -s x",
+    "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release", "sort -t, -k2 x", "clang -S -emit-llvm a.c", "mvn -o test",
     )),
 ])  # fmt: skip
 def test_a_wildcard_covers_the_plain_use_of_a_program_and_no_option_that_runs_or_writes_something_else(

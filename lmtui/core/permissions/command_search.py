@@ -102,7 +102,7 @@ def _is_below_floor(command: SimpleCommand) -> bool:
         is_made = bool(places) and all(_is_made(command.words[i]) for i in places)
         return any(command.globs[i][:1] in ("*", "?") for i in places) or (is_recursive and not is_made)
     if name == "git":
-        words = re.sub(r"\A(?:-[Cc] \S+ |-\S+ )*", "", " ".join(rest))
+        words = re.sub(r"\A(?:-[Cc] \S+ |-\S+ )*", "", " ".join(re.sub(r"\s|\A\Z", "_", word) for word in rest))
         return any(re.match(each, words, re.DOTALL) for each in _GIT)
     if name in _ALWAYS or name.startswith("mkfs.") or (is_recursive and re.fullmatch("chmod|chown|chgrp", name)):
         return True

@@ -75,7 +75,7 @@ _GUARDS = {
         ("rustc", "CZ", "", "codegen extern sysroot"), ("unzip", "d:"), ("xxd", "ripb"),
         ("tsc", "b", "", "generate tsBuildInfo declarationDir build"), ("yq", "is", "", "inplace split-exp"),
         ("cmake", "ECP", "DSBG", "build install toolchain graphviz"), ("docker", "Hc"), ("deno", "", "", "lock node-modules"),
-        ("bun", "rc", "", "cwd"), ("date", "s", "", "set"), ("hostname", "Fb", "", "", "(?!-.)"), ("csplit", "f"),
+        ("bun", "rc", "", "cwd"), ("date", "s", "", "set"), ("hostname", "Fb", "", "", r"(?!-[^\0])"), ("csplit", "f"),
         ("isort", "", "", "settings"), ("prettier", "", "", "find-config"), ("coverage", "od", "", "data"),
         ("tox", "cx", "", "workdir result"), ("pre-commit", "c"), ("nox", "f", "", "noxfile"), ("sphinx-build", "cDdw"),
         ("gradle", "IbcDPgp", "", "build-file settings include project"), ("mvn", "fsDlgt", "", "settings toolchains global"),
@@ -84,9 +84,9 @@ _GUARDS = {
             r"|headers|dump|mode|show|stats)\b)|[^\0]*(?:writefile|load_extension|edit *\(|\battach\b"
             r"|\bvacuum\b[^\0]*\binto\b|fts3_tokenizer|pragma))"),
         ("sort", "oTS", "kt", "output temporary compress-program files0"), ("tree", "oR", "LIP"),
-        ("printf", "v", "", "", r"@|[^\0]*%[^a-zA-Z%]*[hjlLtz]*n"),
+        ("printf", "v", "", "", r"[^\0]*%[^a-zA-Z%]*[hjlLtz]*n"),
         ("rg", "z", "ABCEefgjmMtTrd", "pre hostname-bin search-zip"), ("fd", "xX", "dteEScj"), ("test [", "v", "", "",
-            r"@|(?!-)[^\0]*\["), ("file", "Cm", "", "compile magic"), ("diff", "l", "", "paginate"),
+            r"(?!-)[^\0]*\["), ("file", "Cm", "", "compile magic"), ("diff", "l", "", "paginate"),
         ("sed", "fi", "el", "in-place"), ("find", "", "", "exec ok delete fprint fls files0"), ("split", "", "", "filter"),
         ("cp mv", "t"), ("install", "ts", "", "strip"), ("patch", "oderB", "", "ed reject"), ("jq", "L", "f"),
         ("gcc g++ cc c++ clang clang++", "B", "IDlLWfOmgxU", "save-temps aux-info plugin load fplugin wrapper specs fuse "
@@ -216,7 +216,7 @@ _WRAPPER = (
     rf"|{_PYTHON_M}\0(?=(?:pytest|mypy|ruff|black|isort|pylint|flake8|coverage|tox|nox|pip)(?:\0|\Z))"
 )
 WRAPPER_OR_XARGS = (
-    rf"{_WRAPPER}|xargs(?:\0(?:-[0rt]+|-[nPLId][^\0\s]+|--null|--no-run-if-empty|--verbose|-[nPLdI]\0[^\0]+))*"
+    rf"{_WRAPPER}|xargs(?:\0(?:-[0rt]+|-[nPLId][^\0\s]+|--null|--no-run-if-empty|--verbose|-[nPLdI]\0[^\0]*))*"
     r"\0(?=[A-Za-z0-9_./])"
 )
 # The program of a package, wherever it comes from: only a rule that names it covers it.
@@ -300,7 +300,7 @@ def _own_risks(command: SimpleCommand) -> Iterable[int]:
 
 def reason_of(command: SimpleCommand, risk: int) -> str:
     """Return in words why no wildcard covers a word of a command."""
-    if command.program.rpartition("/")[2] in NEVER_BROAD:
+    if command.program.rpartition("/")[2] in NEVER_BROAD or risk == inner_place(command.words):
         return f"{command.program} runs whatever it is told"
     if risk == len(command.words):
         return f"{command.program} changes files or runs code from standard input"
