@@ -173,7 +173,7 @@ _GIT_KNOWN = word_set(
     "diff-index diff-files whatchanged show-ref cherry for-each-ref check-ignore count-objects cat-file annotate "
     "checkout-index"
 )
-_GIT_GLOBALS = word_set("-C --no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects")
+_GIT_GLOBALS = r"-C\0(?!-)|(?:--no-pager|-P|--no-optional-locks|--literal-pathspecs|--no-replace-objects)\Z"
 _GIT_LONG = (
     "output ext-diff textconv open-files-in-pager upload-pack receive-pack exec template config separate-git-dir edit "
     "gpg-sign sign strategy tool extcmd help interactive remote-submodules show-signature filters local-user edit-todo "
@@ -194,7 +194,7 @@ def _git_risks(words: tuple[str, ...]) -> Iterable[int]:
     at, found = 1, list[int]()
     while words[at : at + 1] and words[at].startswith("-"):
         end = at + 1 + (words[at] in ("-C", "-c"))
-        found += () if words[at] in _GIT_GLOBALS else range(at, end)
+        found += () if re.match(_GIT_GLOBALS, "\0".join(words[at:end])) else range(at, end)
         at = end
     rest = words[at:]
     if not rest or rest[0] == "config":
