@@ -17,7 +17,7 @@ from benchmarks.fullscreen import PROMPT, ROOT, Pty
 from benchmarks.report import Figure
 from lmtui.core.programs import GuardedLauncher
 from lmtui.features.mcp.server_pool import McpRoom
-from lmtui.features.mcp.toolbox import search, search_spec
+from lmtui.features.mcp.service import search, search_spec
 from lmtui.features.mcp.values import ServerState
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer

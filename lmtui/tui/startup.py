@@ -30,7 +30,6 @@ from lmtui.core.servers import KEY_NOTES, KNOWN_ADDRESSES, ServedModel, ServerFo
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_scope
 from lmtui.tui.editor import has_job_control
-from lmtui.tui.gc_policy import GcPolicy
 from lmtui.tui.keymap import rebind
 from lmtui.tui.lines.styled_text import fit, pad
 from lmtui.tui.modals.model_rows import short_address
@@ -42,7 +41,7 @@ from lmtui.tui.router import Router
 from lmtui.tui.screens.workbench import Starting, Workbench
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.terminal_notifier import TerminalNotifier
-from lmtui.tui.timing import call_after
+from lmtui.tui.timing import GcPolicy, call_after
 from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Spinner, Verbs
 from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.wording import folder_text

@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import system_prompt
-from lmtui.features.mcp.toolbox import search_spec
+from lmtui.features.mcp.service import search_spec
 from lmtui.features.mcp.values import McpServer, ServerState
 from lmtui.features.skills.service import shelf_of
 from lmtui.models.request_encoding import wire_tool

@@ -14,7 +14,7 @@ import pytest
 from lmtui.core.messages import ToolSet
 from lmtui.core.programs import GuardedLauncher
 from lmtui.features.mcp.server_pool import McpRoom
-from lmtui.features.mcp.toolbox import McpTools
+from lmtui.features.mcp.service import McpTools
 from lmtui.features.mcp.values import ServerState
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry

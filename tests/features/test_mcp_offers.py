@@ -21,7 +21,7 @@ from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.tool_servers import READ_RESOURCE, Form
 from lmtui.features.mcp.server_pool import McpRoom
-from lmtui.features.mcp.toolbox import AllPrompts, McpTools
+from lmtui.features.mcp.service import AllPrompts, McpTools
 from lmtui.features.mcp.values import McpTool, ServerState
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
 from lmtui.paths import config_dir
