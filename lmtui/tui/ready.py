@@ -19,9 +19,9 @@ from lmtui.tui.controllers.plan_controller import PlanController
 from lmtui.tui.controllers.prompt_controller import PromptController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.controllers.session_controller import SessionController
-from lmtui.tui.modals.agents import AgentController
 from lmtui.tui.modals.models import ModelController
 from lmtui.tui.modals.settings import SettingsController
+from lmtui.tui.modals.switcher import AgentController
 from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.terminal_app import ThemedApp
