@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.app.folder_rules import add_rule, read_rules
 from lmtui.core.permissions.rules import Effect, GrantScope
-from lmtui.store.rule_store import add_rule, read_rules
 from tests.app.conftest import DONE, Open, Serve
 
 RULE = "Shell(make test)"

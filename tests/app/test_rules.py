@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
+from lmtui.app.folder_rules import add_rule, kept_problems, rules_in_force, unmatched
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.permissions.decide import PROMOTED, decide
 from lmtui.core.permissions.rules import Access, Effect, GrantScope, Mode, Rule, Verdict
-from lmtui.store.rule_store import add_rule
 from tests.sets import for_each
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lmtui.app.folder_rules import StoredRule, add_rule, read_rules, remove_rule, rules_file
 from lmtui.core.errors import ConfigError
 from lmtui.core.permissions.rules import Effect, GrantScope
-from lmtui.store.rule_store import StoredRule, add_rule, read_rules, remove_rule, rules_file
 
 
 def texts(workspace: str) -> list[str]:
