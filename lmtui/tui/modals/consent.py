@@ -237,9 +237,10 @@ class ChatBehind:
 
     def cover(self, top: int | None) -> None:
         """Keep the end of the conversation above a row of the screen; None: it is free again."""
-        current = self.panes.current if self.panes is not None else None
-        if self.panes is not None and current is not None and (top, self._covered) != (None, None):
-            view = current.transcript
+        if self.panes is not None and self.panes.current is not None and (top, self._covered) != (None, None):
+            view = self.panes.current.transcript
+            if self._covered is not None and self._covered is not view:
+                self._covered.covered_rows = 0
             if top is not None and self._covered is None:
                 self._place = None if view.scroller.is_following else view.scroll_offset.y
                 self.panes.follow_chat()
