@@ -79,6 +79,13 @@ class WorkbenchApi(Protocol):
         """Run a command as at its key."""
 
 
+def wanted_session(workbench: WorkbenchApi) -> SessionView | None:
+    """Return the session on screen; say so where there is none."""
+    if workbench.active is None:
+        workbench.say("no session yet")
+    return workbench.active
+
+
 async def tried(workbench: WorkbenchApi, work: Awaitable[Found], tone: Tone = "error") -> Found | None:
     """Return what something gives; where it fails, say why above the prompt and return None."""
     try:

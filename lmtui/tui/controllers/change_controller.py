@@ -25,7 +25,7 @@ from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.changes_screen import ChangeSources, ChangesScreen, ChangeView, Turn, turns_of
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, wanted_session
 
 TURN_CELLS = 56
 
@@ -266,10 +266,9 @@ class ChangeController:
 
     def _rewind(self) -> None:
         """Let a turn be chosen, then ask how to go back to before it."""
-        active = self._workbench.active
-        if active is None:
-            self._workbench.say("no session yet")
-        elif active.session.changes is None:
+        if (active := wanted_session(self._workbench)) is None:
+            return
+        if active.session.changes is None:
             self._workbench.say(NO_CHANGES, "warning")
         else:
             work = self._choose_turn(active, active.session.changes)

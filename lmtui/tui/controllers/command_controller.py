@@ -38,7 +38,7 @@ from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.terminal_app import ThemedApp
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, wanted_session
 
 QUICK_S = 0.1
 UNMERGED = "{files} not merged. The changes are saved as a patch; the session shows where."
@@ -141,12 +141,9 @@ class CommandController:
                 _ = await app.run_action("app.leave")
 
     def _begin(self, start: Callable[[Any], None]) -> None:
-        active = self._workbench.active
-        if active is None:
-            self._workbench.say("no session yet")
-            return
-        self._workbench.panes.follow_chat()
-        self._workbench.sessions.begin(active, start)
+        if (active := wanted_session(self._workbench)) is not None:
+            self._workbench.panes.follow_chat()
+            self._workbench.sessions.begin(active, start)
 
     def _answer(self, then: Callable[[str], Awaitable[Result]], answer: str | None) -> None:
         if answer is not None:

@@ -20,7 +20,7 @@ from lmtui.tui.modals.results import Choice
 from lmtui.tui.modals.switcher import FORMS, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
-from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried, wanted_session
 
 MOST_MESSAGES = 200
 MESSAGE_CELLS = 52
@@ -187,9 +187,7 @@ class SessionController:
 
     @property
     def _active_id(self) -> str:
-        active = self._workbench.active
-        if active is None:
-            self._workbench.say("no session yet")
+        active = wanted_session(self._workbench)
         return active.session.id if active is not None else ""
 
     def _mark(self) -> None:
@@ -214,12 +212,9 @@ class SessionController:
 
     def _fork_here(self) -> None:
         """Fork up to the block under the cursor of the conversation; without one, ask up to where."""
-        active = self._workbench.active
-        current = self._workbench.panes.current
-        if active is None or current is None:
-            self._workbench.say("no session yet")
-            return
-        self._work(self._fork_and_open(active.session, current.transcript.place_seq()))
+        active, current = wanted_session(self._workbench), self._workbench.panes.current
+        if active is not None and current is not None:
+            self._work(self._fork_and_open(active.session, current.transcript.place_seq()))
 
     async def _fork_and_open(self, session: Session, seq: int) -> None:
         chosen: str | None = str(seq)

@@ -29,7 +29,7 @@ from lmtui.tui.modals.results import Choice
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.wording import tokens_text, window_text
-from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
+from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried, wanted_session
 
 LEAST_TITLE = 10
 PIN = "pinned"
@@ -469,7 +469,5 @@ class SettingsController:
             self._workbench.say(after_words(row))
 
     def _show(self, screen: Callable[[SessionView], Screen[None]]) -> None:
-        if self._workbench.active is None:
-            self._workbench.say("no session yet")
-            return
-        _ = self._workbench.app.push_screen(screen(self._workbench.active))
+        if (active := wanted_session(self._workbench)) is not None:
+            _ = self._workbench.app.push_screen(screen(active))
