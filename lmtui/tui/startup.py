@@ -6,6 +6,7 @@ Where a server, its key or a model lacks, or the server does not answer, a scree
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import on
+from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
 from textual.binding import BindingsMap, BindingType
 from textual.containers import Center, Horizontal, Vertical, VerticalScroll
@@ -41,7 +43,7 @@ from lmtui.tui.router import Router
 from lmtui.tui.screens.workbench import Starting, Workbench
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.terminal_notifier import TerminalNotifier
-from lmtui.tui.timing import GcPolicy, call_after
+from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Spinner, Verbs
 from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.wording import folder_text
@@ -454,3 +456,51 @@ class AppStartup:
             workbench.say(f"session {wanted} could not be opened (is it open in another lmtui?); this is a new one", "warning")
         elif view is None:
             workbench.set_note("no session; F2 lists them, F4 starts one")
+
+
+YOUNG = 5_000
+BATCHES = 2
+NEVER_BY_ITSELF = 1_000
+ENOUGH = 100_000
+COUNT_EVERY = 100  # to count what is set aside takes some ten milliseconds
+
+
+class GcPolicy:
+    """Decides when to collect.  `is_quiet` tells whether a pause would be felt by nobody."""
+
+    def __init__(self, is_quiet: Callable[[], bool]) -> None:
+        self._is_quiet = is_quiet
+        self._looks = 0
+        self._living: int | None = None
+        self._is_due = False
+
+    def begin(self) -> None:
+        """Set aside what the program itself is made of."""
+        self._set_aside()
+        gc.set_threshold(YOUNG, NEVER_BY_ITSELF, NEVER_BY_ITSELF)
+        gc.enable()
+
+    def look(self) -> None:
+        """Collect what is new, if there is enough of it; cheap where there is not."""
+        if gc.get_count()[1] < BATCHES:
+            return
+        self._looks += 1
+        if self._looks % COUNT_EVERY == 0:
+            self._count()
+        if self._is_due and self._is_quiet():
+            gc.unfreeze()
+            self._set_aside()
+            return
+        gc.collect(1)
+        gc.freeze()
+
+    def _count(self) -> None:
+        now = gc.get_freeze_count()
+        self._living = now if self._living is None else self._living
+        self._is_due = now - self._living >= ENOUGH
+
+    def _set_aside(self) -> None:
+        vars(StylesCache)["get_inner_outer"].cache_clear()  # else what closed widgets drew stays
+        gc.collect()
+        gc.freeze()
+        self._living, self._is_due = None, False

@@ -66,6 +66,6 @@ def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _apps_of_other_tests_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """An app looks at all that there is when it starts and sets it aside for good, which one of many must not."""
-    monkeypatch.setattr("lmtui.tui.timing.gc", ONLY_WHAT_IS_NEW)
+    monkeypatch.setattr("lmtui.tui.startup.gc", ONLY_WHAT_IS_NEW)
     if next(_TESTS) % TESTS_BETWEEN == 0:
         let_apps_go()

@@ -8,8 +8,8 @@ import pytest
 from textual._styles_cache import StylesCache
 from textual.color import Color
 
-from lmtui.tui import timing
-from lmtui.tui.timing import BATCHES, GcPolicy
+from lmtui.tui import startup
+from lmtui.tui.startup import BATCHES, GcPolicy
 
 YOUNG, COUNT_EVERY, ENOUGH = 500, 10, 5_000
 
@@ -17,9 +17,9 @@ YOUNG, COUNT_EVERY, ENOUGH = 500, 10, 5_000
 @pytest.fixture(autouse=True)
 def usual_collection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = gc.get_threshold()
-    monkeypatch.setattr(timing, "gc", gc)
+    monkeypatch.setattr(startup, "gc", gc)
     for name, small in (("YOUNG", YOUNG), ("COUNT_EVERY", COUNT_EVERY), ("ENOUGH", ENOUGH)):
-        monkeypatch.setattr(timing, name, small)
+        monkeypatch.setattr(startup, name, small)
     yield
     gc.unfreeze()
     gc.set_threshold(*before)
