@@ -208,7 +208,7 @@ class RequestParts:
         match message.role:
             case Role.SYSTEM:
                 text = self._agent.conversation.prompt.written.text
-                brought = budget.scaled(budget.size(Message(Role.SYSTEM, text))) if text else 0
+                brought = min(tokens, budget.scaled(budget.size(Message(Role.SYSTEM, text)))) if text else 0
                 return [(_SYSTEM, tokens - brought), *([(_BROUGHT, brought)] if brought else [])]
             case Role.TOOL:
                 return [(f"results of {entry.tool if entry and entry.tool else 'tools'}", tokens)]
