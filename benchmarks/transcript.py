@@ -212,7 +212,7 @@ async def _opening() -> list[Figure]:
             found: list[SessionView] = []
 
             def act(_: int) -> None:
-                feed = SessionView(_Log(history), lambda: None)  # type: ignore[arg-type]  # as much of a session as is read
+                feed = SessionView(_Log(history), lambda _: None)  # type: ignore[arg-type]  # as much of a session as is read
                 feed.panels = (transcript,)
                 found.append(feed)
                 feed.draw()

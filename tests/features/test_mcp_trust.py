@@ -137,9 +137,9 @@ def runs(workspace: Path, entry: ServerEntry) -> ServerEntry:
 
 
 def test_the_user_lets_a_folders_server_run_without_a_sandbox_and_its_file_stays(workspace: Path) -> None:
-    entry = name_server(workspace, command="x")
+    entry, trust = name_server(workspace, command="x"), trust_in(workspace)
     before = (workspace / ".mcp.json").read_bytes()
-    assert (trust := trust_in(workspace)).waiting()[0].server == "paper"
+    assert trust.waiting()[0].server == "paper"
     set_reach(workspace, "paper", Reach.HOST)
     assert (runs(workspace, entry).on_host, state(workspace, runs(workspace, entry))) == (True, ServerState.WAITING)
     assert [item.text for item in trust.waiting()] == ["paper: outside the sandbox, x, as you chose"]

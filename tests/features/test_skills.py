@@ -92,8 +92,8 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     assert [skill.state for skill in await own(shelf(workspace))] == [FileState.WAITING]
     trust(workspace, is_trusted=False)
     assert [skill.state for skill in await own(shelf(workspace))] == [FileState.REFUSED]
-    asked = FolderTrust(skills_trust(workspace))
-    assert (asked.waiting(), len(asked.refused()), asked.answered_elsewhere()) == ([], 1, False)
+    found = FolderTrust(skills_trust(workspace))
+    assert (found.waiting(), len(found.refused()), found.answered_elsewhere()) == ([], 1, False)
 
 
 async def test_a_broken_one_says_where_names_are_taken_as_models_write_them_and_allowed_tools_are_told(

@@ -37,16 +37,13 @@ def test_a_parent_of_a_mount_in_a_private_file_system_gets_a_file_system_of_its_
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_no_command_moves_a_parent_of_the_workspace(backend: str, open_sandbox: OpenSandbox, kind: str) -> None:
     with TemporaryDirectory(dir="/tmp") as top:
-        folder = Path(top, "a", "b")
-        fill(folder, {"README.md": "hello\n"})
+        fill(folder := Path(top, "a", "b"), {"README.md": "hello\n"})
         sandbox = await open_sandbox(backend, folder, limits=LIMITS)
         view = sandbox.read_only() if kind == "read" else sandbox
         command = f"mv {top} /tmp/x; mv {folder.parent} {folder.parent}x; touch {folder.parent}/z; ls /tmp"
         first = await view.run_command(command)
         assert {Path(top).name, "x"}.intersection(first.output.splitlines()) == {Path(top).name}
-        again = await view.run_command("pwd; cat README.md")
-        assert again.output.splitlines() == [str(folder), "hello"]
-        await sandbox.close()
+        assert (await view.run_command("pwd; cat README.md")).output.splitlines() == [str(folder), "hello"]
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
