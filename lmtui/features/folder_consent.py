@@ -75,7 +75,7 @@ class FolderConsent:
         return bool(digest) and self.answers().get(digest) == ALLOWED
 
     def keep(self, digests: Sequence[str], answer: str = ALLOWED) -> None:
-        """Keep an answer, by default a yes; those to what is not there any more are forgotten.
+        """Keep an answer, by default a yes; a yes to what is not there any more is forgotten.
 
         Raises:
             ConfigError: it cannot be kept.
@@ -83,7 +83,7 @@ class FolderConsent:
         there = {item.digest for item in self.read()}
         with _changing() as known:
             own = known.setdefault(self.kind, {})
-            kept = {digest: word for digest, word in own.get(self.key, {}).items() if digest in there}
+            kept = {digest: word for digest, word in own.get(self.key, {}).items() if digest in there or word == REFUSED}
             own[self.key] = {**kept, **dict.fromkeys(digests, answer)}
 
 
@@ -111,7 +111,7 @@ class FolderTrust:
             for folders in known.values():
                 for part in self.parts:
                     _ = folders.pop(part.key, None)
-        for part in self.parts:
+        for part in reversed(self.parts):  # the settings last: a file of them that cannot be read keeps no server running
             part.revoked()
             part.answered()
 
@@ -159,6 +159,8 @@ def _changing() -> Iterator[Answers]:
         with locked(file.with_suffix(".lock")):
             yield (known := _load())
             write_whole(file, json.dumps(known, indent=1))
+            with contextlib.suppress(OSError):
+                (config_dir() / "trust.json").unlink()  # its yes must not count again once this file is gone
     except OSError as error:
         raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
 
@@ -167,12 +169,18 @@ def _load() -> Answers:
     """Return the answers; a file that cannot be read trusts nothing."""
     try:
         found = json.loads(_file().read_bytes()[:_MAX_BYTES])
-        known = {kind: {folder: {**own} for folder, own in folders.items()} for kind, folders in found.items()}
+        known = {kind: {folder: _by_hash(own) for folder, own in folders.items()} for kind, folders in found.items()}
     except FileNotFoundError:
         known = {}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {BROUGHT_SETTINGS: {}}
     return known if BROUGHT_SETTINGS in known else {**_earlier(), **known}
+
+
+def _by_hash(own: Mapping[str, str]) -> dict[str, str]:
+    """Return a folder's answers; the oldest files have the hash by the answer."""
+    pairs = [(value, key) if key in (ALLOWED, REFUSED) else (key, value) for key, value in own.items()]
+    return {digest: word for digest, word in pairs if word in (ALLOWED, REFUSED)}
 
 
 def _earlier() -> Answers:
@@ -186,5 +194,5 @@ def _earlier() -> Answers:
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             known = json.loads(file.read_bytes())
             answers = {f"{file.stem}:{known[word]}": word for word in (ALLOWED, REFUSED) if known[word]}
-            servers.setdefault(known["folder"], {}).update(answers)
+            servers.setdefault(known.get("folder", ""), {}).update(answers)
     return {BROUGHT_SETTINGS: settings, BROUGHT_SERVERS: servers}

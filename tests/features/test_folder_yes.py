@@ -55,7 +55,6 @@ def test_a_change_asks_again_a_no_can_be_taken_back_and_nothing_brought_is_nothi
     say(folder.yes, is_trusted=True)
     assert (folder.yes.refused(), folder.holds("two", "one")) == ([], [True, False])
     folder.brought = []
-    say(folder.yes, is_trusted=True)
     assert (folder.yes.waiting(), folder.yes.refused(), folder.holds("")) == ([], [], [False])
 
 
@@ -84,14 +83,15 @@ def test_answers_of_earlier_versions_hold_until_they_are_taken_back(folder: Fold
     settings, servers = FolderTrust(folder.of(tmp_path, "settings")), FolderTrust(folder.of(tmp_path, "MCP servers"))
     known = json.dumps({"allowed": "", "refused": "x", "folder": str(tmp_path)})
     answers = json.dumps({str(tmp_path): {"digest": "one", "is_trusted": True}})
+    replace_file(home / "state/brought.json", json.dumps({"hooks": {str(tmp_path): {"allowed": "paper-1:x", "refused": "one"}}}))
     for name, text in (("config/trust.json", answers), ("state/mcp/paper-1.json", known), ("state/mcp/b.json", "{")):
         replace_file(home / name, text)
-    assert (settings.trusted(), servers.refused(), len(folder.yes.waiting())) == ([ONE], [PAPER], 2)
+    assert (settings.trusted(), servers.refused(), folder.yes.trusted()) == ([ONE], [PAPER], [PAPER])
     say(folder.yes, is_trusted=True)
     assert (settings.trusted(), servers.refused(), len(folder.yes.trusted())) == ([ONE], [PAPER], 2)
     folder.yes.revoke()
     assert [len(trust.waiting()) for trust in (settings, servers, folder.yes)] == [2, 2, 2]
-    replace_file(home / "state/brought.json", "{")
+    (home / "state/brought.json").unlink()
     assert len(settings.waiting()) == 2
 
 
