@@ -83,7 +83,7 @@ def test_answers_of_earlier_versions_hold_until_they_are_taken_back(folder: Fold
     settings, servers = FolderTrust(folder.of(tmp_path, "settings")), FolderTrust(folder.of(tmp_path, "MCP servers"))
     known = json.dumps({"allowed": "", "refused": "x", "folder": str(tmp_path)})
     answers = json.dumps({str(tmp_path): {"digest": "one", "is_trusted": True}})
-    replace_file(home / "state/brought.json", json.dumps({"hooks": {str(tmp_path): {"allowed": "paper-1:x", "refused": "one"}}}))
+    replace_file(home / "state/brought.json", json.dumps({"hooks": {str(tmp_path): {"allowed": PAPER.digest}}}))
     for name, text in (("config/trust.json", answers), ("state/mcp/paper-1.json", known), ("state/mcp/b.json", "{")):
         replace_file(home / name, text)
     assert (settings.trusted(), servers.refused(), folder.yes.trusted()) == ([ONE], [PAPER], [PAPER])
