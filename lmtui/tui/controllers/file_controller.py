@@ -167,12 +167,11 @@ class FileController:
         self.work(self._load(path))
 
     def states_wanted(self, *, is_step_end: bool) -> None:
-        """Look again at what changed; at the end of a step at what nobody tells of while folders are not watched."""
+        """Read git's states; at the end of a step list again what nobody tells of while folders are not watched."""
         if is_step_end and self._problem:
             for folder in self._tree.source.tree.open_folders:
                 self.load(folder)
-        if not is_step_end or self._problem:
-            self.read_git()
+        self.read_git()
 
     def read_git(self) -> None:
         """Read git's states; once more at the end where they were asked for meanwhile."""
@@ -197,7 +196,6 @@ class FileController:
     def _focus_changed(self, has_focus: bool) -> None:
         if has_focus and self.files is not None:
             self.states_wanted(is_step_end=True)
-            self.read_git()
 
     async def _load(self, path: str) -> None:
         tree, files = self._tree, self.files
