@@ -57,8 +57,8 @@ class SessionProvider:
             raise ProviderError(Fault.UNREACHABLE, "this session asks no model")
         if isinstance(provider, ServerPool) and is_conversation(request):
             return provider.stream(asked, self.session_id)
-        if isinstance(provider, OpenAICompatible) and provider.saves_prompts is not False and self.cache is not None:
-            return _with_cache(provider, self.cache, asked) if is_conversation(request) else provider.stream(asked)
+        if self.cache is not None and isinstance(provider, OpenAICompatible) and is_conversation(request):
+            return _with_cache(provider, self.cache, asked)
         return provider.stream(asked)
 
     async def served(self, model: str) -> ServedModel | None:
