@@ -80,9 +80,10 @@ class MemoryService(WorkspaceFeature):
         return await self.host.servers.embed(model, texts)
 
     async def prepare(self) -> None:
-        """Count what waits for the user."""
+        """Count what waits for the user, and tell the sessions that are open where another process changed it."""
         if self._is_on:
-            self.waiting = len((await asyncio.to_thread(self._log.state)).waiting)
+            _ = await asyncio.to_thread(self._log.state)
+            self._tell()
 
     async def stop(self) -> None:
         """Stop reading sessions."""

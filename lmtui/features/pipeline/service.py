@@ -85,6 +85,7 @@ class PipelineService(WorkspaceFeature):
         del sandbox
         with contextlib.suppress(JobsError):  # it is said where the queue is used
             self.known = self.known or self._file.peek()
+            self._changed()
         session.features.add(WorkspacePipeline, self)
 
     def tools(self, own: ToolRegistry, kind: ChildKind | None = None) -> Sequence[BroughtTools]:
