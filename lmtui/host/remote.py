@@ -492,6 +492,8 @@ class HostLink:
         for on, path, name in list(self._mirrored):
             with contextlib.suppress(LmtuiError):
                 self._set(on, path, name, self.wait(self.send(rpc.RemoteCall(on, path, name, {}))))
+        for listener in [each.function for each in self._functions.values() if not each.takes]:
+            self.loop.soon(listener)  # what it is told of may have changed meanwhile
         if breaks != self._breaks:
             return
         self._is_given_up = False
