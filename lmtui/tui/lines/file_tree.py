@@ -9,7 +9,7 @@ from typing import ClassVar, Unpack
 from textual.binding import BindingType
 from textual.message import Message
 
-from lmtui.core.events import Envelope, TurnEnded
+from lmtui.core.events import Envelope, ToolCallFinished, TurnEnded
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import DirEntry, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, bindings
@@ -284,7 +284,10 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class StatesWanted(Message):
-        """Files may be to git as they did not before; somebody should call `set_git`.  `is_step_end`: a turn ended."""
+        """Files may be to git as they did not before; somebody should call `set_git`.
+
+        `is_step_end`: a turn in which a tool ran ended.
+        """
 
         is_step_end: bool = False
 
@@ -293,6 +296,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.cursor = RowCursor(self)
         self._tree, self._marks = self.source.tree, self.source.marks
         self._asked: set[str] = set()
+        self._was_called = False  # a tool, in this turn
 
     @property
     def current(self) -> DirEntry | None:
@@ -321,8 +325,10 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         if changes:
             self._marks.take_agent()
             self.touch(0)
-        if (changes or isinstance(envelope.event, TurnEnded)) and self.is_attached:
-            self.post_message(self.StatesWanted(is_step_end=not changes))
+        is_step_end = isinstance(envelope.event, TurnEnded) and self._was_called
+        self._was_called = isinstance(envelope.event, ToolCallFinished) or (self._was_called and not is_step_end)
+        if (changes or is_step_end) and self.is_attached:
+            self.post_message(self.StatesWanted(is_step_end))
 
     def show_changes(self, changed_files: ChangedFiles) -> None:
         """Mark the files of another session."""

@@ -40,8 +40,8 @@ async def escape_clears_the_filter_and_a_commit_or_a_turns_end_changes_the_marks
     files.git["README.md"] = GitState.MODIFIED
     files.tell(has_git_changed=True)
     await driver.until(lambda: any(row.split() == ["README.md", "M"] for row in rows(driver)))
-    files.asked.clear()
-    files.git.clear()
+    files.asked, files.git = [], {}
+    driver.host.session.start_call("c1", "shell", "make")
     driver.host.session.end_turn()
     await driver.until(lambda: not any(row.endswith(" M") for row in rows(driver)))
     assert files.asked == ["git"]
