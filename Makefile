@@ -29,9 +29,12 @@ contracts: setup
 test: setup
 	$(PYTHON) -m pytest -n 4
 
-# Every backend, escape, size of a picture and kill.  It needs Docker with the sandbox image, bubblewrap, tmux, Chromium and git.
+# Every backend, escape, size of a picture and kill, each guard broken once, and the figures in their light form.  It needs Docker
+# with the sandbox image, bubblewrap, tmux, Chromium and git.
 full: setup
 	LMTUI_REQUIRE_SANDBOX=1 $(PYTHON) -m pytest -n 4 -m "full or not full"
+	$(PYTHON) -m tests.guards
+	$(PYTHON) -m benchmarks --light
 
 # Break each of the guards once, and see which test fails.
 guards: setup
