@@ -97,8 +97,8 @@ class Event:
     agent: str = ROOT
 
     def __init_subclass__(cls) -> None:
-        """Call a type by the name of its class, such as `turn_ended`, unless it has another."""
-        cls.kind = vars(cls).get("kind") or re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower()
+        """Name a type as its class, such as `turn_ended`, unless it or its base has a name."""
+        cls.kind = cls.kind or re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower()
 
     @property
     def line(self) -> str:

@@ -287,13 +287,13 @@ class BroughtTools:
     `offer` returns what the model learns of them (one with the name of a tool of ours replaces it); it gets the set of
     tools and the size of the window (0: not known).  What is not `is_settled` is asked for each time.
     `prepare` checks a call, like that of a toolbox; None for what it does not know.
-    It is asked while one of its `sources` has something in it.
+    With `sources` it is asked only while one of them has something in it.
     """
 
     offer: Callable[[ToolSet, int], tuple[ToolSpec, ...]]
     prepare: Callable[[str, str], PreparedCall | None] = lambda *_: None
     is_settled: bool = True
-    sources: Sequence[Sized] = (" ",)
+    sources: Sequence[Sized] = ()
 
 
 class SessionToolbox:
@@ -328,7 +328,7 @@ class SessionToolbox:
         return (*(brought.pop(spec.name, spec) for spec in own), *brought.values())
 
     def _offered(self, tools: ToolSet, *, is_settled: bool) -> tuple[ToolSpec, ...]:
-        asked = (each for each in self._brought if each.is_settled is is_settled and any(map(len, each.sources)))
+        asked = (each for each in self._brought if each.is_settled is is_settled and any(each.sources or (True,)))
         return tuple(spec for each in asked for spec in each.offer(tools, self._window_tokens))
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:

@@ -24,6 +24,7 @@ _HEAD_EVENTS = 32
 _TAIL_EVENTS = 150
 _FURTHEST_TAIL = 3000
 _EVENTS_A_LOOK = 8
+EventHandlers = dict[type[Event], Callable[[Any], None]]  # Any: an event of the type
 
 
 class Panel:
@@ -241,7 +242,7 @@ class Router:
         self.views: dict[str, SessionView] = {}
         self.active: SessionView | None = None
         self.shared: tuple[Panel, ...] = ()
-        self.takers: dict[type[Event], Callable[[Any], None]] = {}  # of features; Any: an event of the type
+        self.event_handlers: EventHandlers = {}
         self._schedule = schedule
         self._on_show = on_show
         self._on_change = on_change
@@ -255,7 +256,7 @@ class Router:
         """Listen to a session; one that is known already is returned as it is."""
         view = self.views.get(session.id)
         if view is None:
-            view = self.views[session.id] = SessionView(session, self._take, self._on_question)
+            view = self.views[session.id] = SessionView(session, self._handle, self._on_question)
         return view
 
     def remove(self, session_id: str) -> None:
@@ -305,9 +306,9 @@ class Router:
             self._on_change()
         self._go_on_loading()
 
-    def _take(self, envelope: Envelope) -> None:
-        if (take := self.takers.get(type(envelope.event))) is not None:
-            take(envelope.event)
+    def _handle(self, envelope: Envelope) -> None:
+        if (handle := self.event_handlers.get(type(envelope.event))) is not None:
+            handle(envelope.event)
         self._wake()
 
     def _wake(self) -> None:

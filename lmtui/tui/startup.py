@@ -383,7 +383,7 @@ class AppStartup:
         ready.features.extend(make(workbench, host) for make in FEATURE_CONTROLLERS)
         for each in ready.features:
             ready.commands.actions |= each.handlers()
-            self._router.takers |= each.events()
+            self._router.event_handlers |= each.event_handlers()
         await ready.prompts.host_is_there(host)
         ready.files.start()
         await self._open_first_session(ready)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,10 +12,9 @@ from lmtui.core.errors import LmtuiError
 from lmtui.tui.widgets.bars import Part, SayLine, Tone
 
 if TYPE_CHECKING:
-    from lmtui.core.events import Event
     from lmtui.core.sessions import SessionHost
     from lmtui.tui.open_sessions import OpenSessions
-    from lmtui.tui.router import SessionView
+    from lmtui.tui.router import EventHandlers, SessionView
     from lmtui.tui.widgets.panes import Panes
     from lmtui.tui.widgets.prompt import Prompt
     from lmtui.tui.widgets.start_page import StartPage
@@ -111,8 +110,8 @@ class FeatureController:
         """Return what opens its views, by command id."""
         return {}
 
-    def events(self) -> Mapping[type[Event], Callable[[Any], None]]:  # Any: an event of the type
-        """Return what takes the events of some kinds, of all sessions that are open."""
+    def event_handlers(self) -> EventHandlers:
+        """Return what is called with each event of a type, of all sessions that are open."""
         return {}
 
     def start(self) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
-from typing import Any
 
 from textual.content import Content
 from textual.style import Style
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.events import Event
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.features.memory.commands import SCOPE
 from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note
@@ -33,6 +31,7 @@ from lmtui.tui.lines.styled_text import STYLES, Line, Span, fit, indent, row, wr
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
+from lmtui.tui.router import EventHandlers
 from lmtui.tui.widgets.bars import Part
 from lmtui.tui.workbench_api import FeatureController, Handler, tried
 
@@ -275,7 +274,7 @@ class MemoryController(FeatureController):
         """Return what answers the command."""
         return {"memory.show": lambda _: self._show(), "memory.find": self._find}
 
-    def events(self) -> Mapping[type[Event], Callable[[Any], None]]:  # Any: an event of the type
+    def event_handlers(self) -> EventHandlers:
         """Return what keeps the number of proposed notes in the key row."""
         return {ProposalsChanged: lambda event: self._show_waiting(event.waiting)}
 

@@ -296,7 +296,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.cursor = RowCursor(self)
         self._tree, self._marks = self.source.tree, self.source.marks
         self._asked: set[str] = set()
-        self._was_called = False  # a tool, in this turn
+        self._has_tool_run = False  # in this turn
 
     @property
     def current(self) -> DirEntry | None:
@@ -325,8 +325,8 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         if changes:
             self._marks.take_agent()
             self.touch(0)
-        is_step_end = isinstance(envelope.event, TurnEnded) and self._was_called
-        self._was_called = isinstance(envelope.event, ToolCallFinished) or (self._was_called and not is_step_end)
+        is_step_end = isinstance(envelope.event, TurnEnded) and self._has_tool_run
+        self._has_tool_run = isinstance(envelope.event, ToolCallFinished) or (self._has_tool_run and not is_step_end)
         if (changes or is_step_end) and self.is_attached:
             self.post_message(self.StatesWanted(is_step_end))
 
