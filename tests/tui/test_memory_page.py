@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lmtui.features.memory.notes import MemoryScope, Note
-from lmtui.features.memory.values import SearchHit, SearchSource
+from lmtui.features.memory.values import ProposalsChanged, SearchHit, SearchSource
 from tests.tui.driving import SMALL, Driver
 from tests.tui.fake_memory import AGENTS, FakeMemory, some_notes, some_proposals
 from tests.tui.one_app import Cases
@@ -27,9 +27,8 @@ async def show(driver: Driver, *keys: str) -> None:
 @cases.at(SMALL)
 async def a_proposal_is_shown_with_why_and_kept_with_a_key_or_discarded(driver: Driver) -> None:
     await show(driver)
-    text = driver.text()
     for words in (RULE, "use pytest directly", "turn 2", "from a web page", ".lmagent/memory.md"):
-        assert words in text
+        assert words in driver.text()
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p1", "", MemoryScope.PROJECT)]
@@ -64,7 +63,9 @@ async def nothing_is_kept_by_enter_or_a_click_nor_where_that_fails_and_what_chan
 
 
 @cases
-async def what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
+async def how_many_wait_is_in_the_key_row_and_what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
+    driver.host.session.emit(ProposalsChanged(waiting=2))
+    await driver.until(lambda: "2 notes proposed" in driver.text())
     await show(driver, "e")
     await driver.until_screen("AskText")
     await driver.press("end", "!", "enter", to="MemoryList")
@@ -75,8 +76,7 @@ async def what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p1", f"{RULE}!", MemoryScope.USER)]
-    await driver.press("home", "down", "s")
-    await driver.press("y", to="Reading")
+    await driver.press("home", "down", "s", "y", to="Reading")
     assert len(memory_of(driver).done) == 1
 
 
