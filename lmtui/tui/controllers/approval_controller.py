@@ -14,7 +14,7 @@ from lmtui.tui.modals.approval import (
     HunkApproval,
     is_divisible,
 )
-from lmtui.tui.modals.consent import ConsentDialog, question_of
+from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.modals.effect_question import EffectApproval
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Dismissed
@@ -42,8 +42,8 @@ class ApprovalController:
 
     @property
     def _shown(self) -> Approval | None:
-        found = (question_of(each, Approval) for each in self._workbench.app.screen_stack)
-        return next((each for each in found if each is not None), None)
+        dialogs = (each for each in self._workbench.app.screen_stack if isinstance(each, ConsentDialog))
+        return next((each.question for each in dialogs if isinstance(each.question, Approval)), None)
 
     @property
     def is_asked(self) -> bool:
@@ -125,7 +125,7 @@ class ApprovalController:
             shown.dialog.draw()
         elif top is shown.dialog:
             _ = shown.dialog.dismiss(None)
-        elif isinstance(top, _OVER_AN_APPROVAL) or question_of(top, Batch) is not None:
+        elif isinstance(top, _OVER_AN_APPROVAL) or (isinstance(top, ConsentDialog) and isinstance(top.question, Batch)):
             _ = top.dismiss(None)
             self._workbench.call_after_refresh(self.sync)
         return True

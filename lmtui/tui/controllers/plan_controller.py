@@ -21,7 +21,7 @@ from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, StyleRole, indent, wrap
 from lmtui.tui.modals.approval_text import titled
-from lmtui.tui.modals.consent import ConsentDialog, Question, question_of
+from lmtui.tui.modals.consent import ConsentDialog, Question
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
@@ -248,7 +248,8 @@ class PlanController:
     def sync(self) -> None:
         """Bring up the plan of the session on screen, or put one away that is answered."""
         active, app = self._workbench.active, self._workbench.app
-        shown = next((found for each in app.screen_stack if (found := question_of(each, PlanQuestion)) is not None), None)
+        dialogs = (each for each in app.screen_stack if isinstance(each, ConsentDialog))
+        shown = next((each.question for each in dialogs if isinstance(each.question, PlanQuestion)), None)
         if shown is not None:
             views = self._workbench.sessions.views.values()
             is_open = any(shown.asked is view.state.proposal for view in views)

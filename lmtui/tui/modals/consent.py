@@ -43,7 +43,6 @@ LEAST_CHAT = 60
 WHEEL_LINES = 3
 
 Result = TypeVar("Result")
-Kind = TypeVar("Kind")
 
 
 class InputDelay:
@@ -565,9 +564,3 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self.look()
         if not self._delay.is_over:
             call_after(self, DEAD_TIME_S / 3, self._wake)
-
-
-def question_of(screen: Screen[Any], kind: type[Kind]) -> Kind | None:
-    """Return the question of a kind that a screen asks, None for another screen."""
-    question = screen.question if isinstance(screen, ConsentDialog) else None
-    return question if isinstance(question, kind) else None

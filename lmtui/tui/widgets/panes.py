@@ -129,7 +129,7 @@ class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def apply(self, envelope: Envelope) -> None:
         """Draw again where one of the parts is another; the state has it already."""
-        if isinstance(envelope.event, _SHOWN) or envelope.event.agent != events.ROOT:
+        if isinstance(envelope.event, _SHOWN) or envelope.event.agent in self.source.state.work.agents.by_id:
             self._build()
 
     def show(self, state: SessionState) -> None:
