@@ -122,6 +122,8 @@ class MemoryService(WorkspaceFeature):
         of the window, at most the setting.
         """
         notes = [each for each in await self._in_time(self.notes()) if each.text not in given]
+        if not notes:
+            return None
         budget = min(_MOST_INDEX_TOKENS, window_tokens // _WINDOW_SHARE)
         fits_all = not has_index and budget > 0
         text, told = self._index(notes, budget) if fits_all else ("", [])
