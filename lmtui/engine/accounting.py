@@ -72,10 +72,10 @@ def show_usage(agent: Agent, completion: Completion) -> None:
 
 def usage_beside(agent: str, request: ModelRequest, answer: Completion) -> UsageUpdated:
     """Return what a request next to the conversation cost: as the server counted it, else by size.  Nothing is learned."""
-    size = Usage(sum(bytes_by_four(message.text) for message in request.messages), bytes_by_four(answer.message.text))
     return UsageUpdated(
         agent=agent,
-        usage=answer.usage or size,
+        usage=answer.usage
+        or Usage(sum(bytes_by_four(message.text) for message in request.messages), bytes_by_four(answer.message.text)),
         is_estimate=answer.usage is None,
         model=request.model,
         elapsed_s=_elapsed_s(answer),
