@@ -80,16 +80,12 @@ class Code:
 
     def definitions(self, *, of_tests: bool = False) -> Iterator[Candidate]:
         """Yield the functions and methods of the files that are, or are not, tests."""
-        for path, tree in self.trees.items():
-            if is_test(path) is of_tests:
-                for node in ast.walk(tree):
-                    if isinstance(node, Definition):
-                        yield self._candidate(path, node)
-
-    def _candidate(self, path: str, node: Definition) -> Candidate:
-        first, last = _first_line(node), node.end_lineno or node.lineno
-        lines = self.texts[path].splitlines(keepends=True)
-        return Candidate(path, node.name, first, last, "".join(lines[first - 1 : last]), node)
+        for path in [each for each in self.trees if is_test(each) is of_tests]:
+            lines = self.texts[path].splitlines(keepends=True)
+            for node in ast.walk(self.trees[path]):
+                if isinstance(node, Definition):
+                    first, last = _first_line(node), node.end_lineno or node.lineno
+                    yield Candidate(path, node.name, first, last, "".join(lines[first - 1 : last]), node)
 
 
 def _tree(text: str) -> ast.Module:
@@ -122,16 +118,15 @@ def locate(code: Code, output: str) -> tuple[str, list[Candidate]]:
     by_name: dict[str, list[Candidate]] = {}
     for each in known:
         by_name.setdefault(each.name, []).append(each)
-    found: dict[tuple[str, int], Candidate] = {}
+    found: list[Candidate] = []
     for path, line in reversed(frames):
         inner = [each for each in known if each.path == path and each.first <= line <= each.last]
-        for each in sorted(inner, key=lambda each: each.last - each.first)[:1]:
-            found[each.path, each.first] = each
+        found += sorted(inner, key=lambda each: each.last - each.first)[:1]
     level = _named_by([test.node] if test is not None else [], by_name)
     for _ in range(_LEVELS + 1):
-        found |= {(each.path, each.first): each for each in level if (each.path, each.first) not in found}
+        found += level
         level = _named_by([each.node for each in level], by_name)
-    fit = [each for each in found.values() if each.last - each.first < _MOST_LINES]
+    fit = [each for each in dict.fromkeys(found) if each.last - each.first < _MOST_LINES]
     return (textwrap.dedent(test.source) if test is not None else ""), fit[:_MOST_CANDIDATES]
 
 
@@ -201,7 +196,8 @@ class FixingLadder(Ladder):
                 if not draft or draft in tried:
                     continue
                 tried.add(draft)
-                text = _replaced(code.texts[candidate.path], candidate, draft)
+                lines = code.texts[candidate.path].splitlines(keepends=True)
+                text = "".join([*lines[: candidate.first - 1], draft, *lines[candidate.last :]])
                 files = {**changed, candidate.path: text.encode()}
                 trial = await runner.run(trial_command(goal, files), limit_s=self.limit_s, may_write=False)
                 if trial.why_not:
@@ -214,8 +210,3 @@ class FixingLadder(Ladder):
                     break
             else:
                 return
-
-
-def _replaced(text: str, candidate: Candidate, draft: str) -> str:
-    lines = text.splitlines(keepends=True)
-    return "".join([*lines[: candidate.first - 1], draft, *lines[candidate.last :]])

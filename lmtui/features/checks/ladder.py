@@ -87,9 +87,8 @@ class Project:
     def python_tests(self, files: Sequence[str] = ()) -> str:
         """Return the command that runs Python tests: of some files, or all."""
         if self.tests == "unittest":
-            names = " ".join(shlex.quote(file) for file in files)
-            return f"{self.python} -m unittest -q {names}".strip() if files else f"{self.python} -m unittest discover -q"
-        return " ".join([self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(shlex.quote, files)])
+            return f"{self.python} -m unittest {f'-q {_words(files)}' if files else 'discover -q'}"
+        return f"{self.python} -m pytest -q -p no:cacheprovider {_words(files)}".rstrip()
 
     def linters(self, changed: Sequence[str]) -> list[ProjectCheck]:
         """Return the linters that the project is set up for, on the files that were changed."""
@@ -334,8 +333,7 @@ class Ladder:
 
     def _linters(self, project: Project, changed: Sequence[str]) -> list[ProjectCheck]:
         if self.lint:
-            names = " ".join(shlex.quote(path) for path in changed)
-            return [ProjectCheck(Rung.LINT, self.lint.replace("{files}", names), self.source)]
+            return [ProjectCheck(Rung.LINT, self.lint.replace("{files}", _words(changed)), self.source)]
         return project.linters(changed)
 
     async def _lint(self, runner: CheckRunner, project: Project, changed: Sequence[str]) -> bool:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import importlib
 import io
 import json
 import logging
 import posixpath
 import re
+import symtable
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict
@@ -70,6 +72,7 @@ _STUB = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"(?P<code>(?:.*?\s)??)(?://+|#+|/\*+|\*|--|<!--)\s+(?P<words>.*)")
+_ANY_NAME = re.compile(r"\bglobals\(\)|\bimport\s*\*")
 _YAML_SCHEMA = re.compile(r"^# yaml-language-server: \$schema=(\S+)", re.MULTILINE)
 _Texts = Mapping[str, str | None]
 
@@ -126,12 +129,10 @@ def _sources(texts: _Texts) -> dict[str, str]:
 def _comments(path: str, text: str) -> Iterator[tuple[int, str, str]]:
     """Yield each comment of one line: its line from 1, the code before it, its words."""
     if path.endswith(".py"):
-        try:
+        with contextlib.suppress(tokenize.TokenError, SyntaxError):
             for token in tokenize.generate_tokens(io.StringIO(text).readline):
                 if token.type == tokenize.COMMENT:
                     yield token.start[0], token.line[: token.start[1]].strip(), token.string.lstrip("#").strip()
-        except (tokenize.TokenError, SyntaxError):
-            return
         return
     for number, line in enumerate(text.splitlines(), 1):
         found = _COMMENT.fullmatch(line)
@@ -168,7 +169,8 @@ def _placeholders(old: _Texts, new: _Texts) -> Iterator[Finding]:
                 yield _stub(path, number, lines[number - 1], 0.8)
             elif confidence := next((sure for pattern, sure in _WORDS if pattern.search(said)), 0.0):
                 words.append((path, number, said, confidence))
-        for number, confidence in _unwritten(text, bases) if path.endswith(".py") else _stub_lines(text):
+        stubs = ((number, 0.8) for number, line in enumerate(lines, 1) if _STUB.search(line))
+        for number, confidence in _unwritten(text, bases) if path.endswith(".py") else stubs:
             if lines[number - 1].strip() not in known:
                 yield _stub(path, number, lines[number - 1], confidence)
     added = sum(line.strip() not in known for text in sources.values() for line in text.splitlines())
@@ -181,12 +183,6 @@ def _placeholders(old: _Texts, new: _Texts) -> Iterator[Finding]:
 
 def _stub(path: str, number: int, line: str, confidence: float) -> Finding:
     return Finding(Severity.MAJOR, path, number, f"not implemented: {line.strip()[:80]}", confidence, "stub")
-
-
-def _stub_lines(text: str) -> Iterator[tuple[int, float]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if _STUB.search(line):
-            yield number, 0.8
 
 
 def _bases(text: str) -> Iterator[str]:
@@ -217,23 +213,11 @@ def _unwritten(text: str, bases: Set[str]) -> Iterator[tuple[int, float]]:
 
 def names(text: str) -> list[str] | None:
     """Return the names that a Python module has, None where they cannot be known.  For the process of parsers."""
-    tree = parse_python(text)
-    if tree is None or "globals()" in text:
+    if parse_python(text) is None or _ANY_NAME.search(text):
         return None
-    found: set[str] = set()
-    rest: list[ast.AST] = [tree]
-    while rest:
-        match rest.pop():
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() as node:
-                found.add(node.name)
-                found |= {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                found |= {alias.asname or alias.name.partition(".")[0] for alias in aliases}
-            case ast.Name(id=name, ctx=ast.Store()):
-                found.add(name)
-            case node:
-                rest += ast.iter_child_nodes(node)
-    return None if found & {"*", "__getattr__"} else sorted(found)
+    symbols = symtable.symtable(text, "module", "exec").get_symbols()
+    found = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported() or each.is_declared_global()}
+    return None if "__getattr__" in found else sorted(found)
 
 
 async def _lost_imports(runner: CheckRunner, old: _Texts, new: _Texts) -> list[Finding]:
