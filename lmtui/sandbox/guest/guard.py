@@ -326,8 +326,9 @@ class Layout:
         is_folder = stat.S_ISDIR(facts.st_mode)
         obeyed = [full + b"/" + part for part in (*marks, *_GIT_PARTS)] if kind == "bare" else []
         if kind == "git" and is_folder:
-            obeyed = [*(full + b"/" + part for part in _GIT_PARTS), *(hook for hook, _ in _inside(full + b"/hooks"))]
+            obeyed = [full + b"/" + part for part in _GIT_PARTS]
         is_obeyed = any(_is_fresh(part, since_ns) for part in obeyed)
+        is_obeyed = is_obeyed or (kind == "git" and _holds_fresh(full + b"/hooks", since_ns))
         is_fresh = is_obeyed or _is_fresh(full, since_ns)
         if kind in ("run", "read") and is_folder:
             is_fresh = is_fresh or _holds_fresh(full, since_ns)
@@ -463,24 +464,13 @@ class Layout:
 
 def _holds_fresh(folder: bytes, since_ns: int) -> bool:
     """Tell whether something in a folder changed since; where there is too much to see, say yes."""
-    queue, left = deque([folder]), _MAX_INNER
-    while queue:
-        for path, is_folder in _inside(queue.popleft()):
-            left -= 1
-            if left <= 0 or _is_fresh(path, since_ns):
-                return True
-            if is_folder:
-                queue.append(path)
+    left = _MAX_INNER
+    for here, folders, names in os.walk(folder):
+        inner = [*folders, *names]
+        left -= len(inner)
+        if left <= 0 or any(_is_fresh(here + b"/" + name, since_ns) for name in inner):
+            return True
     return False
-
-
-def _inside(folder: bytes) -> list[tuple[bytes, bool]]:
-    """Return what lies in a folder, and which of it are folders."""
-    try:
-        with os.scandir(folder) as entries:
-            return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    except OSError:
-        return []
 
 
 def _is_fresh(path: bytes, since_ns: int) -> bool:

@@ -21,9 +21,6 @@ _LINK = "120000"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 
 
-_Stamp = tuple[int, int, int] | None
-
-
 class _Draft(NamedTuple):
     """A file written next to the place where it will be, or the name to which one that goes is moved first.
 
@@ -209,18 +206,17 @@ def _mode(store: Store, folder: int, name: str, path: str, entry: TreeEntry) -> 
 def _put_in_place(store: Store, drafts: list[_Draft]) -> list[str]:
     """Move what goes aside, and put what comes in its place; return what others changed in this moment.
 
-    Each is looked at once more when it has been moved: a change that came in between is found, and all is put back.
+    What was moved aside is looked at at once, and once more after all of it: who has a file open may still write to it.  Where
+    it is not what was expected, all is put back.
     """
-    done: dict[_Draft, _Stamp] = {}
+    done: list[_Draft] = []
     failed: list[str] = []
     for draft in drafts:
-        stamp: _Stamp = None
         try:
             with store.root.opened(draft.parent, _FOLDER) as (folder, real):
                 if real != draft.parent:
                     raise FileNotFoundError
-                is_done = _moved(store, folder, draft, list(done))
-                stamp = _stamp(folder, draft)
+                is_done = _moved(store, folder, draft, done)
         except (FileNotFoundError, IsADirectoryError, beneath.Missing):  # gone, or a folder was made for files that come back
             is_done = True
             failed += [] if draft.is_going else [draft.path]
@@ -229,46 +225,24 @@ def _put_in_place(store: Store, drafts: list[_Draft]) -> list[str]:
             continue
         if not is_done:
             return _put_back(store, done, draft)
-        done[draft] = stamp
+        done.append(draft)
     if failed:
         raise Refused(f"could not be put back: {', '.join(failed[:MAX_NAMED])}")
-    late = next((draft for draft in done if not _is_left(store, draft, done[draft], unlink=False)), None)
-    if late is not None:
-        return _put_back(store, done, late)
-    changed = [draft for draft in done if not _is_left(store, draft, done[draft], unlink=True)]
-    for draft in changed:
-        _move_back(store, draft)
-    return [draft.path for draft in changed]
+    late = next((draft for draft in done if not _is_unwritten(store, draft)), None)
+    return _put_back(store, done, late) if late is not None else []
 
 
-def _put_back(store: Store, done: dict[_Draft, _Stamp], changed: _Draft) -> list[str]:
+def _put_back(store: Store, done: list[_Draft], changed: _Draft) -> list[str]:
     for draft in reversed(done):
         _move_back(store, draft)
     return [changed.path]
 
 
-def _stamp(folder: int, draft: _Draft) -> _Stamp:
-    """Return what tells whether what was moved aside was written to; None where nothing was."""
-    if draft.now is None or draft.now.mode == ABSENT:
-        return None
-    try:
-        info = os.stat(draft.temporary, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    return info.st_size, info.st_mtime_ns, info.st_ctime_ns
-
-
-def _is_left(store: Store, draft: _Draft, stamp: _Stamp, *, unlink: bool) -> bool:
-    """Tell whether nobody who had a file open wrote to it after it was moved aside; then, maybe, remove it."""
-    if stamp is None:
-        return True
+def _is_unwritten(store: Store, draft: _Draft) -> bool:
+    """Tell whether nobody who had a file open wrote to it after it was moved aside."""
     with suppress(OSError, Refused), store.root.opened(draft.parent, _FOLDER) as (folder, real):
-        seen = _stamp(folder, draft) if real == draft.parent else None
-        if seen not in (stamp, None):  # where a file came in the place of its folder it is gone by now
-            return False
-        if unlink and seen is not None:
-            os.unlink(draft.temporary, dir_fd=folder)
-    return True
+        return real != draft.parent or _is_expected_aside(store, folder, draft)
+    return True  # a file came in the place of its folder
 
 
 def _moved(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool:
@@ -281,7 +255,7 @@ def _moved(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool
         return _come(store, folder, draft, done)
     else:
         _exchange(folder, draft.temporary, draft.name)
-    if draft.now is None or _is_expected_aside(store, folder, draft):
+    if _is_expected_aside(store, folder, draft):
         return True
     _move_back(store, draft)
     return False
@@ -316,13 +290,14 @@ def _exchange(folder: int, temporary: str, name: str) -> None:
 
 
 def _is_expected_aside(store: Store, folder: int, draft: _Draft) -> bool:
-    """Tell whether what was moved aside is what was expected in its place."""
+    """Tell whether what was moved aside is what was expected in its place, if anything was."""
+    if draft.now is None or draft.now.mode == ABSENT:
+        return True
     try:
         info = os.stat(draft.temporary, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return True  # nothing was set aside
-    aside = f"{draft.parent}/{draft.temporary}" if draft.parent else draft.temporary
-    return draft.now is not None and _is_content(store, aside, info, draft.now)
+    return _is_content(store, f"{draft.parent}/{draft.temporary}" if draft.parent else draft.temporary, info, draft.now)
 
 
 def _move_back(store: Store, draft: _Draft) -> None:
