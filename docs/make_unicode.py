@@ -1,14 +1,13 @@
-"""Write `lmtui/core/unicode_tables.py` from files of the Unicode Character Database and of UTS #39.
+"""Write `lmtui/core/unicode_tables.py` from files of the Unicode Character Database.
 
-`python -m docs.make_unicode FOLDER`, with DerivedCoreProperties.txt, DerivedGeneralCategory.txt and confusables.txt in it
-(https://www.unicode.org/Public/UCD/latest/ucd/ and https://www.unicode.org/Public/security/latest/).
+`python -m docs.make_unicode FOLDER`, with DerivedCoreProperties.txt and DerivedGeneralCategory.txt in it
+(https://www.unicode.org/Public/UCD/latest/ucd/).
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,34 +36,20 @@ def ranges(codes: set[int]) -> str:
     return "".join(_escape(first) + (f"-{_escape(last)}" if last > first else "") for first, last in found)
 
 
-def look_alikes(text: str) -> dict[str, str]:
-    """Return the characters that look like one ASCII character and that NFKC does not change.
-
-    The table of UTS #39 treats a double quote as two single ones.
-    """
-    found: dict[str, str] = {}
-    for source, target in re.findall(r"^([0-9A-F]+) ;\t([0-9A-F]+|0027 0027) ;", text, re.MULTILINE):
-        char, shape = chr(int(source, 16)), '"' if " " in target else chr(int(target, 16))
-        if not char.isascii() and shape.isascii() and unicodedata.normalize("NFKC", char) == char:
-            found[char] = shape
-    return found
-
-
 def version(text: str) -> str:
     """Return the version in a file's header."""
     found = re.search(r"(?:Version: |-)(\d+\.\d+\.\d+)", text[:400])
     return found[1] if found else "unknown"
 
 
-def module(core: str, categories: str, confusables: str) -> str:
+def module(core: str, categories: str) -> str:
     """Return the generated module."""
     ignorable = {code for code, name in properties(core) if name == "Default_Ignorable_Code_Point"}
     separators = {code for code, name in properties(categories) if name in SEPARATORS and code != 0x20}
-    pairs = sorted(look_alikes(confusables).items())
     lines = [
-        '"""Tables of Unicode: what is drawn as nothing or as a blank, and what looks like ASCII.',
+        '"""Tables of Unicode: what is drawn as nothing or as a blank.',
         "",
-        f"Made by `python -m docs.make_unicode` from Unicode {version(core)} and UTS #39 {version(confusables)}; do not edit.",
+        f"Made by `python -m docs.make_unicode` from Unicode {version(core)}; do not edit.",
         '"""',
         "",
         "# fmt: off",
@@ -73,10 +58,6 @@ def module(core: str, categories: str, confusables: str) -> str:
         *_text("DEFAULT_IGNORABLE", ranges(ignorable)),
         *_text("SEPARATORS", ranges(separators)),
         *_text("BLANK", ranges(set(BLANK))),
-        "",
-        "# The character at a place of the one looks like the character at the same place of the other.",
-        *_text("LOOK_ALIKES", "".join(_escape(ord(char)) for char, _ in pairs)),
-        *_text("LOOKS_LIKE", "".join("\\\\" if shape == "\\" else '\\"' if shape == '"' else shape for _, shape in pairs)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -92,5 +73,5 @@ def _text(name: str, escaped: str) -> list[str]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    names = ("DerivedCoreProperties.txt", "DerivedGeneralCategory.txt", "confusables.txt")
+    names = ("DerivedCoreProperties.txt", "DerivedGeneralCategory.txt")
     TARGET.write_text(module(*(folder.joinpath(name).read_text("utf-8-sig") for name in names)), "utf-8")

@@ -5,18 +5,18 @@ Unicode normalisation (NFKC, UAX #15) and the confusable characters of UTS #39 s
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.resources import files
 
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.proposals import Proposal
 from lmtui.core.sanitize import clipped, escape_invisible
-from lmtui.core.unicode_tables import LOOK_ALIKES, LOOKS_LIKE
 
 HIDDEN_NAMED = "hidden or look-alike characters are shown as codes like <U+202E>"
-_SHAPES = str.maketrans(LOOK_ALIKES, LOOKS_LIKE)
 _WORD = re.compile(r"[^\s\x00-\x1f]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _NAMED = re.compile(r"<U\+[0-9A-F]{4,6}>")
@@ -54,16 +54,29 @@ def look_alikes(text: str) -> Iterator[str]:
     if text.isascii():
         return
     text = _NAMED.sub("", text)
-    is_prose = not "".join(_LETTERS.findall(text)).translate(_SHAPES).isascii()
+    is_prose = not "".join(_LETTERS.findall(text)).translate(_shapes()).isascii()
     for word in dict.fromkeys(_WORD.findall(text)):
         if not word.isascii() and _is_look_alike(_PROSE_SIGNS.sub("", word), is_prose=is_prose):
             yield word
 
 
+@lru_cache(maxsize=1)
+def _shapes() -> dict[int, str]:
+    """Return what looks like one ASCII character, for `str.translate`; the table has a double quote as two single ones."""
+    data = files("confusable_homoglyphs").joinpath("confusables.json").read_bytes()  # 1 MB, for words that are not ASCII
+    found: dict[int, str] = {}
+    for char, others in json.loads(data).items():
+        shapes = ['"' if other["c"] == "''" else other["c"] for other in others]
+        shape = next((each for each in shapes if len(each) == 1 and each.isascii()), "")
+        if shape and len(char) == 1 and not char.isascii():
+            found[ord(char)] = shape
+    return found
+
+
 def appearance(word: str) -> str:
     """Return what a word looks like, in ASCII if possible."""
     composed = _MARKED.sub(lambda match: match[0][0], unicodedata.normalize("NFC", word))
-    return unicodedata.normalize("NFKC", composed).translate(_SHAPES)
+    return unicodedata.normalize("NFKC", composed).translate(_shapes())
 
 
 def _is_look_alike(word: str, *, is_prose: bool) -> bool:
@@ -73,10 +86,10 @@ def _is_look_alike(word: str, *, is_prose: bool) -> bool:
     if unicodedata.normalize("NFKC", word) != word or _MARKED.search(word):
         return True
     signs = [char for char in word if not char.isascii() and not char.isalnum()]
-    if len(word) > 1 and any(char.translate(_SHAPES).isascii() for char in signs):
+    if len(word) > 1 and any(char.translate(_shapes()).isascii() for char in signs):
         return True
     runs = [run for run in _LETTERS.findall(word) if not run.isascii() and (len(run) > 1 or not is_prose)]
-    return any(run.translate(_SHAPES).isascii() for run in runs)
+    return any(run.translate(_shapes()).isascii() for run in runs)
 
 
 def _described(word: str) -> str:
