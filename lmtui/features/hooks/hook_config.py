@@ -120,25 +120,18 @@ class HookFiles:
 
 def read_hooks(workspace: Path) -> HookFiles:
     """Read every file; the user's own come first.  Blocks."""
-    entries: list[HookEntry] = []
-    unread: list[HookEntry] = []
-    problems: list[str] = []
+    found: list[HookEntry | str] = []
     places = [(config_dir(), OWN_FILE, True), *((workspace, name, False) for name in FOLDER_FILES)]
     for root, name, is_own in places:
         like = HookEntry(HookEvent.PRE_TOOL_USE, "", source=str(root / name) if is_own else name, is_own=is_own)
         try:
-            for found in _entries(_read_file(root, name, like.source), like):
-                if isinstance(found, str):
-                    problems.append(found)
-                elif not found.problem:
-                    entries.append(found)
-                else:
-                    problems.append(found.problem)
-                    unread += [found] if found.event is HookEvent.PRE_TOOL_USE else []
+            found += _entries(_read_file(root, name, like.source), like)
         except ConfigError as error:
-            problems.append(error.full_text())
-            unread += [replace(like, problem=error.full_text())] if is_own else []
-    return HookFiles(tuple(entries), tuple(problems), tuple(unread))
+            found.append(replace(like, problem=error.full_text()) if is_own else error.full_text())
+    entries = [each for each in found if isinstance(each, HookEntry)]
+    problems = filter(None, (each.problem if isinstance(each, HookEntry) else each for each in found))
+    unread = (each for each in entries if each.problem and each.event is HookEvent.PRE_TOOL_USE)
+    return HookFiles(tuple(each for each in entries if not each.problem), tuple(problems), tuple(unread))
 
 
 def _digested(entry: HookEntry) -> tuple[object, ...]:
@@ -317,9 +310,8 @@ def odd_matchers(entries: Sequence[HookEntry], tools: Sequence[str]) -> tuple[st
         if entry.condition and _rule(entry.condition, _ours(entry.condition.partition("(")[0].strip().lower())) is None:
             where = sanitize_line(f"{entry.source}: {entry.event}, if {entry.condition[:60]!r}")
             found.append(f"{where} is not a rule that is known here, so this hook runs whatever the call is.")
-        is_for_tools = entry.event in (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)
         is_known = entry.is_about((*names, *_NOT_HERE)) or any(mark in entry.matcher for mark in ("mcp_", "skill_"))
-        if not is_for_tools or is_known:
+        if entry.event not in _TOOL_EVENTS or is_known:
             continue
         by_letters = {name.lower(): name for name in names}
         close = difflib.get_close_matches(entry.matcher.lower(), by_letters, n=1)
@@ -407,7 +399,7 @@ def our_input(call: HookCall, changed: Mapping[str, object]) -> dict[str, object
 
 def matched_names(call: HookCall) -> tuple[str, ...]:
     """Return what the matchers of hooks are held against."""
-    return tool_names(call.subject) if call.event in (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE) else (call.subject,)
+    return tool_names(call.subject) if call.event in _TOOL_EVENTS else (call.subject,)
 
 
 def _their_input(tool: str, arguments: Mapping[str, object], root: str) -> dict[str, object]:

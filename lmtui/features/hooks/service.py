@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -240,47 +240,42 @@ _END = "a hook ended the turn"
 _END_S = 5.0
 
 
+@dataclass(slots=True)
 class HookPoints:
     """The hooks of one session.
 
-    Args:
-        wanted: what they wait for.
-        run: calls those that an event is for; cancelled, it has ended them before it returns.
-        problems: what of them cannot be read or does not hold.
+    `wanted` is what they wait for.  `run` calls those that an event is for; cancelled, it has ended them before it returns.
+    `problems` says what of them cannot be read or does not hold.
     """
 
-    def __init__(
-        self,
-        wanted: Collection[HookEvent],
-        run: Callable[[HookCall], Awaitable[HookVerdict]],
-        problems: Sequence[str] = (),
-    ) -> None:
-        self._wanted, self._run, self._problems = wanted, run, problems
-        self._tasks: set[asyncio.Task[object]] = set()
-        self._start: asyncio.Task[object] | None = None
+    wanted: Collection[HookEvent]
+    run: Callable[[HookCall], Awaitable[HookVerdict]]
+    problems: Sequence[str] = ()
+    _tasks: set[asyncio.Task[object]] = field(default_factory=set, init=False)
+    _start: asyncio.Task[object] | None = field(default=None, init=False)
 
     def register(self, points: TurnPoints) -> None:
         """Let the points be called that hooks wait for."""
-        if HookEvent.SESSION_START in self._wanted:
+        if HookEvent.SESSION_START in self.wanted:
             points.before_turn.append(self._begun)
-        if HookEvent.USER_PROMPT_SUBMIT in self._wanted:
+        if HookEvent.USER_PROMPT_SUBMIT in self.wanted:
             points.before_message.append(self._pass_message)
-        if HookEvent.PRE_TOOL_USE in self._wanted:
+        if HookEvent.PRE_TOOL_USE in self.wanted:
             points.before_call.append(self._review)
-        if HookEvent.POST_TOOL_USE in self._wanted:
+        if HookEvent.POST_TOOL_USE in self.wanted:
             points.after_call.append(self._look_back)
-        if HookEvent.PRE_COMPACT in self._wanted:
+        if HookEvent.PRE_COMPACT in self.wanted:
             points.before_compaction.append(self._before_compaction)
-        if {HookEvent.STOP, HookEvent.SUBAGENT_STOP} & set(self._wanted):
+        if {HookEvent.STOP, HookEvent.SUBAGENT_STOP} & set(self.wanted):
             points.turn_end.append(self._hold_up)
 
     def follow(self, session: EngineSession) -> None:
         """Say what does not hold, and call the hooks of the session's start; the first turn waits for them."""
-        for problem in self._problems:
+        for problem in self.problems:
             session.emit(Notice(level=Level.WARNING, text=f"Hooks: {problem}"))
-        if HookEvent.SESSION_START in self._wanted:
+        if HookEvent.SESSION_START in self.wanted:
             self._start = self._spawn(self._started(session))
-        if HookEvent.NOTIFICATION in self._wanted:
+        if HookEvent.NOTIFICATION in self.wanted:
             _ = session.subscribe(partial(self._notify, session), ApprovalRequested, PlanProposed)
         session.before_close.append(partial(self._close, session))
 
@@ -305,7 +300,7 @@ class HookPoints:
 
     async def _close(self, session: EngineSession) -> None:
         """Call the hooks of the end, for a few seconds at most, and end what still runs."""
-        if HookEvent.SESSION_END in self._wanted:
+        if HookEvent.SESSION_END in self.wanted:
             _ = await self._call_beside(session, HookEvent.SESSION_END, {"reason": "other"}, "other", _END_S)
         tasks = tuple(self._tasks)
         for task in tasks:
@@ -320,7 +315,7 @@ class HookPoints:
 
     async def _call(self, call: HookCall, emit: Callable[[Event], None], call_id: str = "") -> HookVerdict:
         """Call the hooks of an event; tell what they did and what they want the user to know."""
-        verdict = await self._run(call)
+        verdict = await self.run(call)
         for run in verdict.runs:
             emit(replace(run, agent=call.agent, event=str(call.event), call_id=call_id))
         for note in verdict.notes:
@@ -399,7 +394,7 @@ class HookPoints:
     async def _hold_up(self, agent: Agent, text: str, _error: str) -> tuple[str, str]:
         """Return why an agent may not end yet, in words for it; empty where it may."""
         event = HookEvent.SUBAGENT_STOP if agent.state.depth else HookEvent.STOP
-        if event not in self._wanted:
+        if event not in self.wanted:
             return "", ""
         if agent.turn.held >= MOST_HELD:
             agent.notify(_ENOUGH.format(count=MOST_HELD))
