@@ -95,7 +95,7 @@ class ListReply(Reply):
 
 
 class ListingReply(Reply):
-    """A listing; the data next to it is its records, packed."""
+    """A listing; the data next to it is its records."""
 
     is_cut: bool
 

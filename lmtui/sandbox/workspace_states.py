@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
@@ -166,15 +165,10 @@ class SandboxListing:
 
 
 def _records(data: bytes) -> list[str]:
-    """Unpack records; a name that is not UTF-8 keeps its bytes as surrogates, so that it can be opened."""
-    unpacker = zlib.decompressobj()
-    try:
-        raw = unpacker.decompress(data, MAX_BYTES + 1)
-    except zlib.error as error:
-        raise SandboxError("the sandbox sent a listing that cannot be read") from error
-    if not unpacker.eof or len(raw) > MAX_BYTES:
+    """Return records; a name that is not UTF-8 keeps its bytes as surrogates, so that it can be opened."""
+    if len(data) > MAX_BYTES:
         raise SandboxError("the sandbox sent a listing that is too long")
-    return raw.decode("utf-8", "surrogateescape").split("\0") if raw else []
+    return data.decode("utf-8", "surrogateescape").split("\0") if data else []
 
 
 def _entries(folder: str, data: bytes) -> list[DirEntry]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from pathlib import Path
 
 import pytest
@@ -95,18 +94,17 @@ async def test_twenty_thousand_long_names_travel_whole(open_sandbox: OpenSandbox
     assert len((await sandbox.listing.paths(200_000))[0]) == 20_002
 
 
-@for_each("data", [b"no zlib", zlib.compress(b"x" * 40_000_000, 1), zlib.compress(b"whole")[:-4]])
-def test_a_hostile_listing_is_refused(data: bytes) -> None:
+def test_a_listing_without_end_is_refused() -> None:
     with pytest.raises(SandboxError, match="the sandbox sent a listing"):
-        workspace_states._records(data)
+        workspace_states._records(b"x" * 17_000_000)
 
 
 @for_each("name", ["f../x", "f..", "f", "x" * 300, "f/etc/passwd", "qname"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(SandboxError, match="a name that cannot be"):
-        workspace_states._entries("src", zlib.compress(name.encode()))
+        workspace_states._entries("src", name.encode())
 
 
 def test_paths_that_lead_elsewhere_are_left_out() -> None:
-    data = zlib.compress(b"\0".join([b"ok.py", b"/etc/passwd", b"../x", b"a/../../x", b".git/config", b"folder/", b"a..b"]))
+    data = b"\0".join([b"ok.py", b"/etc/passwd", b"../x", b"a/../../x", b".git/config", b"folder/", b"a..b"])
     assert workspace_states._paths(data) == ["a..b", "ok.py"]

@@ -1,7 +1,7 @@
 """Finding files in the workspace: listings of any length, git's view of them, and search by name and content.
 
-A listing is a text of NUL-ended records, as raw as the disk has it, packed so that it travels in one answer.  ripgrep, where
-it is on PATH, never sees a path from outside: it is started in a folder that was opened below the root, or reads an open file.
+A listing is a text of NUL-ended records, as raw as the disk has it.  ripgrep, where it is on PATH, never sees a path from
+outside: it is started in a folder that was opened below the root, or reads an open file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import shutil
 import stat
 import subprocess
 import tempfile
-import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -296,7 +295,7 @@ def _shown(line: str) -> str:
 
 
 MAX_BYTES = 16_777_216
-MAX_RESULT_BYTES = 24_000_000  # packed, where nothing of it can be made smaller
+MAX_RESULT_BYTES = 24_000_000  # as it travels
 _GIT_S = 15.0
 _FILES = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
 _OBJECTS = ["rev-list", "--objects", "--all"]
@@ -338,8 +337,7 @@ def _packed(records: Iterable[bytes]) -> Message:
         if room < 0:
             break
         kept.append(record)
-    data = zlib.compress(b"\0".join(kept), 1)
-    return {"is_cut": room < 0, "data": pack(data)}
+    return {"is_cut": room < 0, "data": pack(b"\0".join(kept))}
 
 
 def _records(listed: bytes) -> list[bytes]:
