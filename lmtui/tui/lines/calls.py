@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import ClassVar
 
@@ -464,7 +463,7 @@ def inline_diff(changes: Sequence[FileChange], width: int) -> list[Line]:
         for number, hunk in enumerate(hunk for file in files for hunk in file.hunks):
             if number:
                 found.append(((" " * (digits + 1) + "⋯", "muted"),))
-            found += _diff_rows(_trimmed(list(hunk.lines)), change.path, width, digits)
+            found += _diff_rows(_trimmed(hunk.lines), change.path, width, digits)
     if len(found) <= _DIFF_LINES + 1:
         return found
     return [*found[:_DIFF_LINES], _more(len(found) - _DIFF_LINES)]
@@ -474,10 +473,10 @@ def _more(count: int) -> Line:
     return ((f"{FOLDED} {pluralize(count, 'more line')}", "accent"),)
 
 
-def _trimmed(lines: Sequence[DiffLine]) -> list[DiffLine]:
+def _trimmed(lines: Sequence[DiffLine]) -> Sequence[DiffLine]:
     """Return the lines of a hunk with at most one of context before and behind what changed."""
     changed = [index for index, line in enumerate(lines) if line.sign != " "]
-    return list(lines[max(0, changed[0] - 1) : changed[-1] + 2]) if changed else []
+    return lines[max(0, changed[0] - 1) : changed[-1] + 2] if changed else ()
 
 
 def _diff_rows(lines: Sequence[DiffLine], path: str, width: int, digits: int) -> list[Line]:
@@ -486,7 +485,7 @@ def _diff_rows(lines: Sequence[DiffLine], path: str, width: int, digits: int) ->
     found: list[Line] = []
     for line in lines[: 2 * _DIFF_LINES]:
         numbers, (ground, _) = f"{line.new or line.old:>{digits}} ", SIGN_ROLES.get(line.sign, ("", ""))
-        cut = replace(line, text=line.text[:width])
+        cut = line._replace(raw=line.text[:width])
         whole = crop(painter.numbered(cut, None, path, numbers, width)[0], width)
         found.append(fill(whole, width, ground) if ground else strip_end(whole))
     return [*found, *[()] * (len(lines) - len(found))]  # of those no more than their number is shown

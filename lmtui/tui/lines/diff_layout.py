@@ -1,17 +1,17 @@
-"""Where each row of a diff is, without making the rows: a diff is a list of stretches, whatever its size."""
+"""The rows of a diff, where each of them is, and how they are drawn."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import accumulate, zip_longest
+from itertools import groupby, zip_longest
+from typing import NamedTuple
 
 from lmtui.tui.lines.code import highlight, lexer_for_path
-from lmtui.tui.lines.patch import MINUS, NONE, SIGN_ROLES, DiffLine, FilePatch, Hunk, Run, TextLines, digits_of
+from lmtui.tui.lines.patch import MINUS, SIGN_ROLES, DiffLine, FilePatch, Hunk, Lines, digits_of
 from lmtui.tui.lines.styled_text import Line, StyleRole, fill, fit_path, fold, restyle, width_of
 
 _LEAST_COMMON = 0.3
@@ -72,82 +72,33 @@ def _common(left: list[str], right: list[str]) -> int:
     return size
 
 
-@dataclass(frozen=True, slots=True)
-class DiffRow:
+class DiffRow(NamedTuple):
     """One row of a diff.
 
-    `kind` is `file` (a title), `gap` (a blank line before one), `hunk` (a heading), `fold` (lines left out), `old` or `new`
-    (one column; the other side is the line's counterpart), `pair` (both sides).  `hunk` counts from 0 over the whole diff,
-    -1 outside of one.
+    `kind` is `file` (a title), `gap` (a blank line before one), `hunk` (a heading), `fold` (lines left out), `line` (in one
+    column; `other` is its counterpart), `pair` (both sides).  `hunk` counts from 0 over the whole diff, -1 outside of one.
     """
 
     kind: str
     path: str
     text: str = ""
-    old: DiffLine | None = None
-    new: DiffLine | None = None
+    line: DiffLine | None = None
+    other: DiffLine | None = None
     hunk: int = -1
     can_open: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Some rows that belong together: a title, a fold (`row`), or the lines of a run.
-
-    `ends` are the lines of the screen at which the rows end, counted within the stretch; empty where each takes one.
-    """
-
-    row: DiffRow
-    run: Run | None
-    rows: int
-    ends: tuple[int, ...] = ()
-    is_split: bool = False
-
-    @property
-    def height(self) -> int:
-        """Return how many lines of the screen it takes."""
-        return self.ends[-1] if self.ends else self.rows
-
-    def locate(self, line: int) -> tuple[int, int]:
-        """Return which row is in a line of it, and which line of that row it is."""
-        if not self.ends:
-            return line, 0
-        at = bisect_right(self.ends, line)
-        return at, line - (self.ends[at - 1] if at else 0)
-
-    def line_of(self, number: int) -> int:
-        """Return the first line of a row."""
-        return (self.ends[number - 1] if number else 0) if self.ends else number
-
-    def row_at(self, number: int) -> DiffRow:
-        """Make one row."""
-        run, row = self.run, self.row
-        if run is None:
-            return row
-        if run.is_equal:
-            return DiffRow("pair", row.path, old=run.new[number], new=run.new[number], hunk=row.hunk)
-        kind, at = "pair", number
-        if not self.is_split:
-            kind, at = ("old", number) if number < len(run.old) else ("new", number - len(run.old))
-        old = run.old[at] if at < len(run.old) else None
-        new = run.new[at] if at < len(run.new) else None
-        return DiffRow(kind, row.path, old=old, new=new, hunk=row.hunk)
-
-    def texts(self) -> Iterator[tuple[int, str]]:
-        """Yield the raw texts with the rows that they are in."""
-        if self.run is None:
-            return
-        yield from enumerate(self.run.old.raw())
-        yield from enumerate(self.run.new.raw(), 0 if self.is_split or self.run.is_equal else len(self.run.old))
+    def has(self, words: str) -> bool:
+        """Tell whether words, all in lower case, are in what is drawn."""
+        shown = (self.line, self.other) if self.kind == "pair" else (self.line,)
+        return any(words in line.raw.casefold() for line in shown if line is not None)
 
 
 class DiffLayout:
-    """The stretches of a diff at a width.
+    """The rows of a diff at a width, and the lines of the screen at which they begin.
 
     Args:
         opened: the unchanged lines before the hunks of these numbers (-1 - n: behind file n) are shown.
-        text_width: how many cells a line's text may take before it is folded.
-        width: the whole width, for titles.
+        painter: draws the rows; its width says where a line is folded.
         heading: the words above a hunk, by its number; None or empty for none.
     """
 
@@ -156,8 +107,8 @@ class DiffLayout:
     ) -> None:
         self._opened, self._is_split, self._text_width = opened, painter.is_split, painter.text_width
         self._heading = heading
-        self.stretches: list[Stretch] = []
-        self.starts: list[int] = []
+        self.rows: list[DiffRow] = []
+        self.tops: list[int] = []
         self.hunk_tops: list[int] = []
         self.hunk_ends: list[int] = []
         self.file_tops: list[int] = []
@@ -167,69 +118,78 @@ class DiffLayout:
 
     def at(self, line: int) -> tuple[DiffRow, int]:
         """Return the row in a line of the screen, and which line of it that is."""
-        place = bisect_right(self.starts, line) - 1
-        stretch = self.stretches[place]
-        number, part = stretch.locate(line - self.starts[place])
-        return stretch.row_at(number), part
+        number = bisect_right(self.tops, line) - 1
+        return self.rows[number], line - self.tops[number]
 
     def find(self, words: str) -> list[int]:
         """Return the lines of the screen in which rows with these words begin, letter case aside, in order."""
         wanted = words.casefold()
-        found: set[int] = set()
-        for start, stretch in zip(self.starts, self.stretches, strict=True):
-            found |= {start + stretch.line_of(row) for row, text in stretch.texts() if wanted in text.casefold()}
-        return sorted(found)
+        return [top for top, row in zip(self.tops, self.rows, strict=True) if row.has(wanted)]
 
     def _add_file(self, index: int, file: FilePatch, *, is_named: bool) -> None:
         if is_named and index:
-            self._add(Stretch(DiffRow("gap", file.path), None, 1))
+            self._add(DiffRow("gap", file.path))
         self.file_tops.append(self.total)
         if is_named:
             text = (file.note or f"+{file.added} {MINUS}{file.removed}").replace(f" {MINUS}0", "")
-            self._add(Stretch(DiffRow("file", file.path, text), None, 1))
+            self._add(DiffRow("file", file.path, text))
         for hunk in file.hunks:
             self._add_hunk(file, hunk, len(self.hunk_tops))
-        key = -1 - index
-        if file.after and key in self._opened:
-            self._add_run(file, Run(NONE, file.after), -1)
-        elif file.after:
-            self._add(Stretch(DiffRow("fold", file.path, _equal_text(len(file.after)), hunk=key, can_open=True), None, 1))
+        self._add_unchanged(file, file.after, len(file.after), -1 - index)
 
     def _add_hunk(self, file: FilePatch, hunk: Hunk, number: int) -> None:
         self.hunk_tops.append(self.total)
-        if hunk.before and number in self._opened:
-            self._add_run(file, Run(NONE, hunk.before), -1)
-        elif hunk.skipped:
-            text = _equal_text(hunk.skipped) + (f"   {hunk.heading}" if hunk.heading else "")
-            self._add(Stretch(DiffRow("fold", file.path, text, hunk=number, can_open=bool(hunk.before)), None, 1))
+        self._add_unchanged(file, hunk.before, hunk.skipped, number, f"   {hunk.heading}" if hunk.heading else "")
         if self._heading is not None and (heading := self._heading(number)):
             self.hunk_tops[-1] = self.total
-            self._add(Stretch(DiffRow("hunk", file.path, heading, hunk=number), None, 1))
-        for run in hunk.runs:
-            self._add_run(file, run, number)
+            self._add(DiffRow("hunk", file.path, heading, hunk=number))
+        self._add_lines(file, hunk.lines, number)
         self.hunk_ends.append(self.total)
 
-    def _add_run(self, file: FilePatch, run: Run, hunk: int) -> None:
-        are_beside = self._is_split or run.is_equal
-        rows = max(len(run.old), len(run.new)) if are_beside else len(run.old) + len(run.new)
-        ends: tuple[int, ...] = ()
-        if not (run.old.fits(self._text_width) and run.new.fits(self._text_width)):
-            old, new = self._heights(run.old), self._heights(run.new)
-            ends = tuple(accumulate(map(max, zip_longest(old, new, fillvalue=1)) if are_beside else (*old, *new)))
-        self._add(Stretch(DiffRow("", file.path, hunk=hunk), run, rows, ends, self._is_split))
+    def _add_unchanged(self, file: FilePatch, lines: Lines, count: int, key: int, heading: str = "") -> None:
+        """Add unchanged lines, or how many there are where they are not opened."""
+        if lines and key in self._opened:
+            self._add_lines(file, lines, -1)
+        elif count:
+            text = f"⋯ {count:,} unchanged line{'s' if count > 1 else ''}{heading}"
+            self._add(DiffRow("fold", file.path, text, hunk=key, can_open=bool(lines)))
 
-    def _add(self, stretch: Stretch) -> None:
-        self.stretches.append(stretch)
-        self.starts.append(self.total)
-        self.total += stretch.height
+    def _add_lines(self, file: FilePatch, lines: Lines, hunk: int) -> None:
+        for old, new in _pairs(lines):
+            is_pair = self._is_split or old is new
+            one_below_other = (*zip_longest(old, new[: len(old)]), *zip_longest(new, old[: len(new)]))
+            for line, other in zip_longest(old, new) if is_pair else one_below_other:
+                height = self._height(line)
+                if is_pair and other is not line:
+                    height = max(height, self._height(other))
+                self._add(DiffRow("pair" if is_pair else "line", file.path, "", line, other, hunk), height)
 
-    def _heights(self, lines: TextLines) -> list[int]:
-        width = self._text_width
-        sizes = [len(raw) if raw.isascii() and raw.isprintable() else -1 for raw in lines.raw()]
-        found = [1 if 0 <= size <= width else -(-size // width) if size > 0 else 0 for size in sizes]
-        if lines.note and found:
-            found[-1] = 0
-        return [height or len(fold(((text_of(lines[at]), ""),), width)) for at, height in enumerate(found)]
+    def _add(self, row: DiffRow, height: int = 1) -> None:
+        self.rows.append(row)
+        self.tops.append(self.total)
+        self.total += height
+
+    def _height(self, line: DiffLine | None) -> int:
+        raw, width = line.raw if line is not None else "", self._text_width
+        if line is None or (raw.isascii() and raw.isprintable() and not line.note):
+            return max(1, -(-len(raw) // width))
+        return len(fold(((text_of(line), ""),), width))
+
+
+def _pairs(lines: Lines) -> Iterator[tuple[Lines, Lines]]:
+    """Yield lines that were, with what is there instead of them; unchanged lines are both."""
+    removed: Lines = ()
+    for sign, group in groupby(lines, key=lambda line: line.sign):
+        run = tuple(group)
+        if removed and sign != "+":
+            yield removed, ()
+        if sign == " ":
+            yield run, run
+        elif sign == "+":
+            yield removed, run
+        removed = run if sign == "-" else ()
+    if removed:
+        yield removed, ()
 
 
 def text_of(line: DiffLine) -> str:
@@ -237,16 +197,10 @@ def text_of(line: DiffLine) -> str:
     return f"{line.text} {line.note}" if line.note else line.text
 
 
-def _equal_text(count: int) -> str:
-    return f"⋯ {count:,} unchanged line{'s' if count > 1 else ''}"
-
-
 def diff_lines(files: Sequence[FilePatch], width: int) -> list[Line]:
     """Return a whole diff in one column."""
     painter = DiffPainter(width, digits_of(files), is_split=False)
-    stretches = DiffLayout(files, frozenset(), painter, None).stretches
-    rows = (each.row_at(number) for each in stretches for number in range(each.rows))
-    return [line for row in rows for line in painter.lines(row)]
+    return [line for row in DiffLayout(files, frozenset(), painter, None).rows for line in painter.lines(row)]
 
 
 _BAR = "│"
@@ -278,14 +232,12 @@ class DiffPainter:
                 return [((" " * (self._digits + 1), ""), (row.text, "accent" if row.can_open else "muted"))]
             case "pair" if self.is_split:
                 return self._both(row)
-            case "new":
-                return self._column(row.new, row.old, row.path)
             case _:
-                return self._column(row.old, row.new, row.path)
+                return self._column(row.line, row.other, row.path)
 
     def _both(self, row: DiffRow) -> list[Line]:
-        left = self._side(row.old, row.new, row.path, self._half, "old")
-        right = self._side(row.new, row.old, row.path, self._width - 1 - self._half, "new")
+        left = self._side(row.line, row.other, row.path, self._half, "old")
+        right = self._side(row.other, row.line, row.path, self._width - 1 - self._half, "new")
         height = max(len(left), len(right))
         left += [((" " * self._half, ""),)] * (height - len(left))
         right += [()] * (height - len(right))

@@ -44,13 +44,13 @@ class DiffLines(LineSource):
     @property
     def can_split(self) -> bool:
         """Tell whether there are two sides: something was there before, and something is there now."""
-        runs = [run for file in self.files for hunk in file.hunks for run in hunk.runs]
-        return any(len(run.old) for run in runs) and any(len(run.new) for run in runs)
+        signs = {line.sign for file in self.files for hunk in file.hunks for line in hunk.lines}
+        return "-" in signs and len(signs) > 1
 
     @property
     def has_folds(self) -> bool:
         """Tell whether unchanged lines can be shown or left out."""
-        return bool(self._opened) or any(each.row.can_open for each in self.layout.stretches)
+        return bool(self._opened) or any(each.can_open for each in self.layout.rows)
 
     def place_of(self, hunk: int) -> tuple[str, int]:
         """Return the file of a hunk, and which of its hunks that is; no file and -1 where there is none."""
@@ -83,7 +83,7 @@ class DiffLines(LineSource):
 
     def toggle_folds(self) -> None:
         """Show all unchanged lines that are known, or leave all of them out."""
-        known = {each.row.hunk for each in self.layout.stretches if each.row.kind == "fold" and each.row.can_open}
+        known = {each.hunk for each in self.layout.rows if each.can_open}
         self._opened = self._opened | known if known else frozenset()
 
     def open_at(self, line: int) -> bool:
