@@ -32,7 +32,6 @@ from lmtui.core.verification import (
     Rung,
     bounded,
 )
-from lmtui.core.workspace import FileChange
 from lmtui.engine.accounting import answer_outside
 from lmtui.engine.agent import Agent, TurnPoints
 from lmtui.engine.call_permissions import decide, learn_sandbox, mask_files
@@ -440,7 +439,7 @@ async def _diff(agent: Agent) -> str:
         return ""
     with contextlib.suppress(SandboxError):
         now = await checkpoints.snapshot()
-        changes: Sequence[FileChange] = await checkpoints.changes(base, now.id, is_now=True)
+        changes = await checkpoints.changes(base, now.id, is_now=True)
         return "\n".join(change.diff or f"{change.kind} {change.path}" for change in changes)
     return ""
 

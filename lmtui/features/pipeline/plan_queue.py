@@ -10,7 +10,6 @@ import functools
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -41,22 +40,15 @@ class PipelineFile(IndexFile):
     def check(self, database: sqlite3.Connection) -> None:
         """Take any table: there is one version."""
 
-    def read(self) -> list[PipelinePlan]:
-        """Return all plans, the newest first."""
-        return self._all(self.open)
-
-    def peek(self) -> list[PipelinePlan]:
-        """Return all plans, the newest first, and leave the file as it is.
+    def read(self, *, only_looks: bool = False) -> list[PipelinePlan]:
+        """Return all plans, the newest first; one that `only_looks` leaves the file as it is.
 
         Raises:
             JobsError: it cannot be read.
         """
-        return self._all(self.looking)
-
-    def _all(self, opened: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> list[PipelinePlan]:
         if not self.exists():
             return []
-        with opened() as database:
+        with self.looking() if only_looks else self.open() as database:
             if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'pipeline'").fetchone():
                 return []
             ids = database.execute("SELECT plan FROM pipeline WHERE task = ?", (_PLAN,)).fetchall()

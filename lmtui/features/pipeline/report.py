@@ -188,7 +188,7 @@ def review_log(plan: PipelinePlan) -> str:
 def tasks_json(plan: PipelinePlan) -> str:
     """Return the task list of a plan as JSON."""
     tasks = [{"id": each.id, **asdict(each.spec)} for each in plan.queue]
-    return json.dumps({"schema_version": SCHEMA_VERSION, "plan": plan.id, "tasks": tasks}, indent=1, ensure_ascii=False) + "\n"
+    return report_json({"schema_version": SCHEMA_VERSION, "plan": plan.id, "tasks": tasks})
 
 
 def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON

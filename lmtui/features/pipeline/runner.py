@@ -208,7 +208,7 @@ class PlanRunner:
             for stage in (self._review, self._merge):
                 for work in works:
                     if work.best is not None:
-                        await stage(work)
+                        await stage(work, work.best)
             is_whole = True
         finally:
             self._live = {}
@@ -337,10 +337,9 @@ class PlanRunner:
 
         await self.change(change)
 
-    async def _review(self, work: _TaskWork) -> None:
+    async def _review(self, work: _TaskWork, best: Attempt) -> None:
         """Have the reviewer look at the change, where there is one; it rejects for what would hold up a turn."""
-        config, best = self._host.config, work.best
-        assert best is not None
+        config = self._host.config
         if ModelRole.REVIEWER not in parse_roles(config.roles) or best.effect is None or best.effect.is_empty:
             return
         await self._set(work.task.id, PipelineState.REVIEWING)
@@ -360,12 +359,10 @@ class PlanRunner:
             self._role_session.rename(f"{self.plan.name}: reviews")
         return self._role_session
 
-    async def _merge(self, work: _TaskWork) -> None:
+    async def _merge(self, work: _TaskWork, best: Attempt) -> None:
         """Make the change of a task real, check it again where others were merged meanwhile, and commit it."""
-        task, best = work.task, work.best
-        assert best is not None
         assert best.effect is not None
-        sandbox, paths = await self._host.sandbox(), tuple(best.effect.paths)
+        task, sandbox, paths = work.task, await self._host.sandbox(), tuple(best.effect.paths)
         try:
             uncommitted = await CommitTrace(sandbox, self._options).uncommitted(paths)
         except SandboxError as error:
@@ -373,7 +370,7 @@ class PlanRunner:
             self._watcher.on_note(f"task {task.id}: {error.full_text()}")
         ours = tuple(each for each in paths if each not in uncommitted)
         await self._set(task.id, PipelineState.MERGING, merge=Merge(best.effect.before, best.effect.after, paths, ours))
-        problem = "" if best.effect.is_empty else await to_the_end(self._keep(work, sandbox, best))
+        problem = "" if best.effect.is_empty else await to_the_end(self._keep(work, sandbox, best, paths))
         if problem:
             await self._reject(work, Stage.INTEGRATOR, [problem])
             return
@@ -382,7 +379,7 @@ class PlanRunner:
             self._watcher.on_note(f"task {task.id}: not committed, because you had changed them before: {', '.join(left)}")
         await self._finish(task.id, ours, work.record)
 
-    async def _keep(self, work: _TaskWork, sandbox: WorkspaceSandbox, best: Attempt) -> str:
+    async def _keep(self, work: _TaskWork, sandbox: WorkspaceSandbox, best: Attempt, paths: Sequence[str]) -> str:
         """Keep an attempt's changes; return why they cannot stay, empty where they can."""
         try:
             kept = await work.attempts.keep(best, None, ())
@@ -392,11 +389,10 @@ class PlanRunner:
             return error.full_text()
         if work.merges == self._merges or not (findings := await self.failing(work.task.spec.checks)):
             return ""
-        assert best.effect is not None
         assert kept.before is not None
         try:
             after = kept.after or kept.before  # what somebody changed since the merge stays
-            await sandbox.checkpoints.restore(kept.before.id, best.effect.paths, expected=after.id)
+            await sandbox.checkpoints.restore(kept.before.id, paths, expected=after.id)
         except SandboxError as error:
             self._watcher.on_note(f"task {work.task.id}: its changes could not be undone: {error.full_text()}")
         return f"after other tasks were merged, {findings[0]}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import events, on, work
 from textual.binding import BindingType
@@ -77,8 +77,7 @@ _SIGNS: Mapping[str, Span] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BlockingQuestion:
+class BlockingQuestion(NamedTuple):
     """A question that the user has to answer, counted from 1."""
 
     id: int

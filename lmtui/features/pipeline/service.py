@@ -10,7 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +18,7 @@ from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Event, Level, Notice
 from lmtui.core.folders import KnownProject
-from lmtui.core.model_events import Swaps, swaps_of
+from lmtui.core.model_events import swaps_of
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Mode, Verdict
@@ -84,7 +84,7 @@ class PipelineService(WorkspaceFeature):
         """Add the pipeline.  Blocks (a small query)."""
         del sandbox
         with contextlib.suppress(JobsError):  # it is said where the queue is used
-            self.known = self.known or self._file.peek()
+            self.known = self.known or self._file.read(only_looks=True)
             self._changed()
         session.features.add(WorkspacePipeline, self)
 
@@ -444,7 +444,7 @@ class PipelineService(WorkspaceFeature):
 
 def look_at(project: KnownProject) -> KnownProject:
     """Return a project with the state of its plans; nothing in its folder is changed.  Blocks; raises `JobsError`."""
-    plans = PipelineFile(Path(project.path)).peek()
+    plans = PipelineFile(Path(project.path)).read(only_looks=True)
     states = [task.state for plan in plans for task in plan.tasks]
     failed, done = states.count(PipelineState.FAILED), states.count(PipelineState.DONE)
     questions = sum(len(plan.open_questions) for plan in plans if not plan.is_done)
@@ -476,8 +476,7 @@ def _measured(store: SessionStore, sessions: Iterable[str]) -> tuple[dict[str, i
             history = load(store.path(session)).events
         except LmtuiError:
             continue
-        swaps: Swaps = swaps_of(history)
-        total.update(model_changes=swaps.model_changes, loads=swaps.loads, unloads=swaps.unloads)
+        total.update(asdict(swaps_of(history)))
         found += [each.event for each in history]
     return dict(total), usage_by_role(found)
 

@@ -157,10 +157,6 @@ class _Item:
     lines: list[str] = field(default_factory=list)
     fields: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
-    def values(self, name: str) -> list[str]:
-        """Return the values of a field."""
-        return [value for _, value in self.fields.get(name, ())]
-
 
 def _items(opens: re.Pattern[str], text: str) -> tuple[list[_Item], int]:
     """Return the items of a task list, which a pattern opens, and how many lines say something outside of them."""
@@ -246,8 +242,8 @@ def _specs(items: Sequence[_Item]) -> list[TaskSpec]:
 
 def _spec(item: _Item, after: tuple[int, ...]) -> TaskSpec:
     text = fit_text(textwrap.dedent("\n".join(item.lines)).strip())
-    files = [path for value in item.values("f") for path in paths_in(value)]
-    checks = [command for value in item.values("c") for command in commands_in(value)]
+    files = [path for _, value in item.fields.get("f", ()) for path in paths_in(value)]
+    checks = [command for _, value in item.fields.get("c", ()) for command in commands_in(value)]
     title, text = fitted_title(item.title, text)
     steps, tokens = 0, 0
     for line, value in item.fields.get("b", ()):
