@@ -27,9 +27,8 @@ from lmtui.sandbox import replies
 from lmtui.sandbox.guest.files import READ_OUTSIDE, RUN_OUTSIDE, plain_name
 from lmtui.sandbox.host_paths import remove_locked, unused_folders
 from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.pool import SandboxPool
+from lmtui.sandbox.pool import SandboxPool, new_overlay_folder
 from lmtui.sandbox.project_tools import ENVIRONMENTS
-from lmtui.sandbox.spare_overlay import new_overlay_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import files_are_newer
 from lmtui.sandbox.workspace_states import SandboxCheckpoints
@@ -279,7 +278,7 @@ class WorkspaceOverlay(Generic[V]):
         folder: Path | None = None,
     ) -> None:
         self._pool, self._real, self._checkpoints, self._stays = pool, real, checkpoints, stays
-        self._folder = folder or (new_overlay_folder(pool.workspace) if stays else pool.spare.take())
+        self._folder = folder or (new_overlay_folder(pool.workspace) if stays else pool.take_overlay())
         self._moments = Moments(self._folder, checkpoints)
         self._instances = OverlayInstances(pool, self._moments, self._folder, stays=stays)
         if folder is not None:
@@ -471,9 +470,9 @@ class WorkspaceOverlay(Generic[V]):
 
     async def close(self) -> None:
         await to_the_end(self._instances.close())
-        await to_the_end(asyncio.to_thread(remove_locked, self._folder))
+        await to_the_end(self._pool.drop_overlay(self._folder))
         if not self._stays:
-            await self._pool.spare.give_back(self._folder)
+            self._pool.make_spare()
 
 
 def _may_be_output(path: str, rules: Sequence[Rule]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,13 +17,13 @@ from typing import Any
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
+from lmtui.paths import kept_dir
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
-from lmtui.sandbox.host_paths import make_for_owner, remove_locked
-from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.project_tools import with_added
+from lmtui.sandbox.host_paths import creating, lock_folder, make_for_owner, remove_locked
+from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout
+from lmtui.sandbox.project_tools import ProjectTools, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import Instance, SpareOverlay, new_locked_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end, undone_if_cancelled
 from lmtui.sandbox.workspace_guard import (
     Findings,
@@ -40,7 +41,7 @@ from lmtui.sandbox.workspace_guard import (
 )
 
 _OPENINGS = 3
-_REVEALING_IDLE_S, _GIT_IDLE_S, _LONG_IDLE_S = 10.0, 60.0, 600.0
+_REVEALING_IDLE_S, _GIT_IDLE_S, _SPARE_IDLE_S, _LONG_IDLE_S = 10.0, 60.0, 60.0, 600.0
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
@@ -51,6 +52,16 @@ _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the 
 
 InstanceKey = tuple[InstanceKind, frozenset[str]]  # its kind, and what is revealed in it
 _VIEW: InstanceKey = (InstanceKind.VIEW, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A running supervisor, what it was opened with, the tools that it shows, and the masks requested at its start."""
+
+    client: Client
+    layout: SandboxLayout
+    tools: ProjectTools
+    masks: MaskExpressions = NO_RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,11 @@ class SandboxPool:
         self._choose = choose
         self._chosen: ChosenBackend | None = None
         self._guard: Client | None = None
-        self.spare = SpareOverlay(workspace, self._open_spare)
+        # An overlay that was made ahead, which nobody has looked into yet: the kernel promises nothing of a lower folder that
+        # changes later.
+        self.spare: Path | None = None
+        self.opened_ahead: dict[Path, dict[InstanceKind, Instance]] = {}  # for overlays, and not used yet
+        self._making_spare: asyncio.Task[None] | None = None
         self.running: dict[InstanceKey, Instance] = {}
         self.retired: set[Client] = set()
         self.is_closed = self.was_asked = False
@@ -328,7 +343,7 @@ class SandboxPool:
             SandboxUnavailable: overlays cannot be made here.
         """
         wanted, tools = await self.overlay_layout(kind, overlay, shares_scratch=shares_scratch), self._backend.tools
-        opened = self.spare.opened(kind, overlay)
+        opened = self.opened_ahead.get(overlay, {}).pop(kind, None)
         has = opened.layout if opened is not None else wanted
         if opened is not None and not (has.covers(wanted, kind) and has.scratch == wanted.scratch and opened.tools == tools):
             await opened.client.close()
@@ -372,8 +387,45 @@ class SandboxPool:
         tools = self._backend.tools
         return await undone_if_cancelled(opened(), lambda instance: instance.client.close())
 
-    async def _open_spare(self, kind: InstanceKind, folder: Path) -> Instance:
-        return await self._open_overlay(kind, await self.overlay_layout(kind, folder, shares_scratch=True))
+    def take_overlay(self) -> Path:
+        """Return the folder of an overlay: the one that was made ahead, or a new one.
+
+        Raises:
+            SandboxUnavailable: it cannot be made.
+        """
+        folder, self.spare = self.spare, None
+        if folder is None or self._making_spare is None:
+            return new_overlay_folder(self.workspace)
+        self._making_spare.cancel()
+        return folder
+
+    async def drop_overlay(self, folder: Path) -> None:
+        """End what was opened for an overlay and not used, and remove it."""
+        for each in self.opened_ahead.pop(folder, {}).values():
+            await each.client.close()
+        await asyncio.to_thread(remove_locked, folder)
+
+    def make_spare(self) -> None:
+        """Make an overlay ahead, so that a command need not wait for it."""
+        if (self._making_spare is None or self._making_spare.done()) and not self.is_closed:
+            self._making_spare = asyncio.create_task(self._keep_spare())
+
+    async def _keep_spare(self) -> None:
+        """Make an overlay, and drop it unless somebody takes it soon."""
+        with contextlib.suppress(SandboxError):  # the next command tries itself, and is told why it cannot
+            folder = new_overlay_folder(self.workspace)
+            opened = self.opened_ahead[folder] = {}
+            is_made = False
+            try:
+                for kind in (InstanceKind.MAIN, InstanceKind.CHECKPOINT):
+                    layout = await self.overlay_layout(kind, folder, shares_scratch=True)
+                    opened[kind] = await self._open_overlay(kind, layout)
+                self.spare, is_made = folder, True
+                await asyncio.sleep(_SPARE_IDLE_S)
+            finally:
+                if self.spare == folder or not is_made:  # else it was taken
+                    self.spare = None
+                    await asyncio.shield(self.drop_overlay(folder))
 
     @contextlib.asynccontextmanager
     async def git_client(
@@ -399,7 +451,7 @@ class SandboxPool:
             SandboxUnavailable: it cannot be made.
         """
         if self._scratch is None:
-            self._scratch = make_for_owner(new_locked_folder(self.workspace) / "tmp", self.workspace)
+            self._scratch = make_for_owner(_new_locked_folder(self.workspace) / "tmp", self.workspace)
             self._scratch.chmod(0o1777)
         return self._scratch
 
@@ -465,9 +517,13 @@ class SandboxPool:
 
     async def close(self) -> None:
         """End every supervisor."""
-        await self.spare.close()
+        self.is_closed = True
+        if self._making_spare is not None:
+            self._making_spare.cancel()
+            await asyncio.gather(self._making_spare, return_exceptions=True)
+        for folder in list(self.opened_ahead):
+            await self.drop_overlay(folder)
         async with self._starting, self._guarding:
-            self.is_closed = True
             for closing in self._closing.values():
                 closing.cancel()
             for client in (*(each.client for each in self.running.values()), *self.retired):
@@ -576,3 +632,29 @@ class SandboxPool:
         return MaskExpressions(
             denied, found[0].secret, "".join(f"(?={each})" for each in dict.fromkeys(shown)) if all(shown) else ""
         )
+
+
+def _new_locked_folder(workspace: Path) -> Path:
+    """Make and return a folder for what commands write in overlays, which is this process's.
+
+    Raises:
+        SandboxUnavailable: it cannot be made.
+    """
+    folder = make_for_owner(kept_dir("overlays", workspace), workspace) / secrets.token_hex(8)
+    with creating(folder):
+        lock_folder(folder)
+    return make_for_owner(folder, workspace)
+
+
+def new_overlay_folder(workspace: Path) -> Path:
+    """Make and return the folder of an overlay.
+
+    Raises:
+        SandboxUnavailable: it cannot be made.
+    """
+    folder = _new_locked_folder(workspace)
+    for name in ("upper", "work"):
+        make_for_owner(folder / name, workspace)
+    mode = workspace.stat().st_mode & 0o777
+    (folder / "upper").chmod(mode)  # the merged folder has the upper one's bits
+    return folder
