@@ -159,7 +159,7 @@ def in_session(folder: Path) -> SessionHooks:
     async def nowhere() -> tuple[None, str]:
         return None, str(folder)
 
-    return SessionHooks(folder, HookEnvironment("s", "", str(folder)), nowhere, {})
+    return SessionHooks(folder, HookEnvironment("s", "", str(folder)), nowhere)
 
 
 async def test_hooks_of_a_folder_are_called_only_after_a_yes(tmp_path: Path) -> None:

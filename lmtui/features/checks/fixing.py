@@ -57,11 +57,6 @@ class Candidate:
     source: str
     node: Definition
 
-    @property
-    def indent(self) -> str:
-        """Return the blanks before its first line."""
-        return self.source[: len(self.source) - len(self.source.lstrip())]
-
 
 Edit = tuple[Candidate, str]
 """A definition, and what is put in its place; both as written in the file."""
@@ -159,7 +154,8 @@ def draft_of(answer: str, candidate: Candidate) -> str:
                 if ast.dump(node) == ast.dump(candidate.node):
                     return ""
                 source = "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno])
-                return textwrap.indent(textwrap.dedent(source), candidate.indent) + "\n"
+                blanks = candidate.source[: -len(candidate.source.lstrip())]
+                return textwrap.indent(textwrap.dedent(source), blanks) + "\n"
     return ""
 
 

@@ -163,30 +163,22 @@ class SessionHooks:
         workspace: the folder.
         around: the session and its log.
         place: returns where a folder's hooks run: what starts them (None: nothing can), and the workspace's path there.
-        environ: lmtui's own environment; little of it reaches a hook.
-        tools: our names of all tools, for what is said of matchers.
     """
 
     def __init__(
-        self,
-        workspace: Path,
-        around: HookEnvironment,
-        place: Callable[[], Awaitable[tuple[Launcher | None, str]]],
-        environ: Mapping[str, str],
-        *,
-        tools: Sequence[str] = (),
+        self, workspace: Path, around: HookEnvironment, place: Callable[[], Awaitable[tuple[Launcher | None, str]]]
     ) -> None:
         self._workspace = workspace
         self._around = around
         self._place = place
-        self._environment = host_environment(environ, workspace)
+        self._environment = host_environment(os.environ, workspace)
         files = read_hooks(workspace)
         is_trusted = hooks_trust(workspace).holds(files.digest)
         self._entries = tuple(entry for entry in files.entries if entry.is_own or is_trusted)
         unread = next((entry for entry in files.unread if entry.is_own or is_trusted), None)
         whose = "your own" if unread is None or unread.is_own else "this folder's"
         self._unsafe = _UNSAFE.format(whose=whose, file=unread.source) if unread else ""
-        odd = odd_matchers(self._entries, tools) if tools else ()
+        odd = odd_matchers(self._entries, ToolRegistry().names())
         self.problems = (*files.problems, *odd, *(() if is_trusted else _left_out(files)))
         self.wanted = {entry.event for entry in self._entries}
         if self._unsafe:
@@ -472,7 +464,7 @@ class HooksService(WorkspaceFeature):
 
         log = sessions_dir(workspace) / f"{session.session_id}.jsonl"
         around = HookEnvironment(session.session_id, str(log), str(workspace))
-        found = SessionHooks(workspace, around, place, os.environ, tools=ToolRegistry().names())
+        found = SessionHooks(workspace, around, place)
         if session.is_apart and found.wanted:
             raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
         if not session.is_apart:
