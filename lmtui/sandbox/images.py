@@ -201,9 +201,8 @@ async def _pull(engine: DockerClient, source: str, image: str, say: Say) -> None
     if "/" not in source or not any(sign in host for sign in ".:"):
         raise UsageError(f"{source} does not say which registry it is in", "Write it as registry/name:tag.")
     say(f"pulling {sanitize_line(source)}")
-    name, _, tag = source.rpartition(":") if ":" in source.rsplit("/", 1)[-1] else (source, "", "latest")
     with _explained(f"{source} cannot be pulled", "Leave --from out to build it here."):
-        pulled = await asyncio.to_thread(engine.images.pull, name, tag=tag)
+        pulled = await asyncio.to_thread(engine.images.pull, source)
         await asyncio.to_thread(pulled.tag, *image.rsplit(":", 1))
 
 
