@@ -5,75 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import inf
 from time import perf_counter
 
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.styled_text import Line, LineSource, plain
-
-_BUCKET = 256
-
-
-class HeightIndex:
-    """Heights of blocks in lines; `locate`, `top` and `set` cost O(blocks / 256 + 256)."""
-
-    def __init__(self, heights: Iterable[int] = ()) -> None:
-        self._heights = list(heights)
-        self._sums = [sum(self._heights[at : at + _BUCKET]) for at in range(0, len(self._heights), _BUCKET)]
-        self.total = sum(self._sums)
-
-    def __getitem__(self, index: int) -> int:
-        return self._heights[index]
-
-    def append(self, height: int) -> None:
-        """Add a block at the end."""
-        if len(self._heights) % _BUCKET == 0:
-            self._sums.append(0)
-        self._heights.append(height)
-        self._sums[-1] += height
-        self.total += height
-
-    def pop(self) -> None:
-        """Take the last block away."""
-        height = self._heights.pop()
-        self._sums[-1] -= height
-        self.total -= height
-        if len(self._heights) % _BUCKET == 0:
-            self._sums.pop()
-
-    def set(self, index: int, height: int) -> None:
-        """Change the height of a block."""
-        change = height - self._heights[index]
-        if change:
-            self._heights[index] = height
-            self._sums[index // _BUCKET] += change
-            self.total += change
-
-    def top(self, index: int) -> int:
-        """Return the first line of a block (or the total, for the block after the last)."""
-        bucket = index // _BUCKET
-        return sum(self._sums[:bucket]) + sum(self._heights[bucket * _BUCKET : index])
-
-    def locate(self, line: int) -> tuple[int, int]:
-        """Return the block that a line is in, and that block's first line.
-
-        Raises:
-            IndexError: the line does not exist.
-        """
-        if not 0 <= line < self.total:
-            raise IndexError(line)
-        top = bucket = 0
-        while line >= top + self._sums[bucket]:
-            top += self._sums[bucket]
-            bucket += 1
-        index = bucket * _BUCKET
-        while line >= top + self._heights[index]:
-            top += self._heights[index]
-            index += 1
-        return index, top
-
 
 _KEPT_BLOCKS = 300
 _AT_ONCE = 2000
@@ -97,7 +35,8 @@ class Document(LineSource):
         self.blocks: list[Block] = []
         self.is_padded = False
         self.changed: Callable[[int], None] = lambda _: None
-        self._heights = HeightIndex()
+        self._heights: list[int] = []
+        self._known_tops = [0]
         self._drawn: OrderedDict[Block, list[Line]] = OrderedDict()
         self._guesses: list[int] | None = None
         self._changed_from: int | None = None
@@ -108,7 +47,7 @@ class Document(LineSource):
 
     def total(self) -> int:
         """Return the height of all blocks, guessed where they were not seen."""
-        return self._heights.total
+        return self._tops[-1]
 
     def line(self, number: int) -> Line:
         """Return a line of the block that is there."""
@@ -133,6 +72,7 @@ class Document(LineSource):
             self._drawn.pop(self.blocks.pop(), None)
             self._heights.pop()
             self._note_rewritten(len(self.blocks))
+        del self._known_tops[len(self.blocks) + 1 :]
 
     def touch(self, index: int) -> None:
         """Note that a block is not what it was."""
@@ -175,8 +115,7 @@ class Document(LineSource):
         for index, block in enumerate(self.blocks if self._drawn else ()):
             if block in self._drawn:
                 guesses[index] = len(self._drawn[block])
-        self._heights = HeightIndex(guesses)
-        self._guesses = None
+        self._heights, self._known_tops, self._guesses = guesses, [0], None
         self._note(0)
         return True
 
@@ -198,7 +137,8 @@ class Document(LineSource):
             lines = block.lines(self.width)
             self._drawn[block] = lines
             if self._heights[index] != len(lines):
-                self._heights.set(index, len(lines))
+                self._heights[index] = len(lines)
+                del self._known_tops[index + 1 :]
                 self._note(index)
             if len(self._drawn) > _KEPT_BLOCKS:
                 self._drawn.popitem(last=False)
@@ -214,15 +154,20 @@ class Document(LineSource):
 
     def top(self, index: int) -> int:
         """Return the first line of a block."""
-        return self._heights.top(index)
+        return self._tops[index]
 
     def locate(self, line: int) -> tuple[int, int]:
-        """Return the block at a line and that block's first line.
+        """Return the block at a line and that block's first line."""
+        index = bisect_right(self._tops, line) - 1
+        return index, self._tops[index]
 
-        Raises:
-            IndexError: the line does not exist.
-        """
-        return self._heights.locate(line)
+    @property
+    def _tops(self) -> list[int]:
+        """Return the first line of each block, and the total behind them, counted again from what changed on."""
+        tops = self._known_tops
+        if len(tops) <= len(self._heights):
+            tops += accumulate(self._heights[len(tops) - 1 :], initial=tops.pop())
+        return tops
 
     def _note(self, index: int) -> None:
         self._changed_from = index if self._changed_from is None else min(index, self._changed_from)
