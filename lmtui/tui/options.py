@@ -27,8 +27,8 @@ class StartOptions:
     """What the command line decided.
 
     `session_id` resumes a session (empty: a new one), `task` is sent first, `theme` is a theme's name (empty: the default),
-    `mode` and `workspace` are shown until the session itself says them, `is_plain` asks for the linear mode, `is_demo` starts
-    the built-in scripted server first, `keys` binds commands by their id to other keys (`session.new` to `ctrl+n`), `problems`
+    `mode` and `workspace` are shown until the session itself says them, `is_demo` starts the built-in scripted server first,
+    `keys` binds commands by their id to other keys (`session.new` to `ctrl+n`), `problems`
     are what was wrong with the user's own files, to be said once the app is, `notify` is the setting of that name,
     `images` are picture files to begin the prompt with (a task is next to them then, and is not sent by itself),
     `is_attached`: the sessions are those of a host, and go on without the app, `agents` reads the sessions of the host,
@@ -40,7 +40,6 @@ class StartOptions:
     theme: str = ""
     mode: str = "normal"
     workspace: str = ""
-    is_plain: bool = False
     is_demo: bool = False
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()

@@ -90,7 +90,7 @@ def folders_of(path: str) -> Iterator[str]:
 
 
 class TreeRows:
-    """Visible rows in a flat list: opening a folder puts its rows in, closing takes them out.
+    """Visible rows in a flat list, made again with each change.
 
     A listing has its folders first, so that a hundred thousand files of one folder are taken up as they are.
     """
@@ -127,10 +127,7 @@ class TreeRows:
         """Take what a folder holds; None for one below that cannot be read any more, which closes it."""
         if entries is not None:
             self._listings[path] = tuple(entries)
-            if path == "":
-                self._build()
-            elif path in self._open:
-                self._replace(path)
+            self._build()
         elif path:
             self._listings.pop(path, None)
             self.close(path)
@@ -149,14 +146,12 @@ class TreeRows:
     def open(self, path: str) -> None:
         """Show what is in a folder."""
         self._open.add(path)
-        self._replace(path)
+        self._build()
 
     def close(self, path: str) -> None:
         """Hide what is in a folder."""
         self._open.discard(path)
-        row = self.index(path)
-        if row >= 0:
-            self._take_out(row)
+        self._build()
 
     def index(self, path: str, near: int = -1) -> int:
         """Return the row of a path, -1 where it is not shown; `near` is where it may still be."""
@@ -189,19 +184,6 @@ class TreeRows:
             return entries
         ignored = self._ignored
         return [entry for entry in entries if entry.path not in ignored]
-
-    def _replace(self, path: str) -> None:
-        row = self.index(path)
-        if row >= 0:
-            self._take_out(row)
-            self.rows[row + 1 : row + 1] = self._below(path)
-
-    def _take_out(self, row: int) -> None:
-        inside = self.rows[row].path + "/"
-        end = row + 1
-        while end < len(self.rows) and self.rows[end].path.startswith(inside):
-            end += 1
-        del self.rows[row + 1 : end]
 
 
 _OPEN, _CLOSED, _INDENT = "▾ ", "▸ ", "  "
