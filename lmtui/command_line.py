@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
 import json
 import os
-import shlex
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -218,67 +218,27 @@ def _title(page: Path) -> str:
 
 
 SHELLS = ("bash", "zsh", "fish")
-_FOLDERS = ("DIR",)
-_FILES = ("FILE", "PATH")
-
-_COMPLETE = 'COMPREPLY=($(compgen {kind} -- "$current")); return'
-_SETUP = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
-
-Parsers = Mapping[str, argparse.ArgumentParser]
-
-
-def script(shell: str, parsers: Parsers) -> str:
-    """Return the completion script of a shell; `parsers` are those of the commands by name, that of none by the empty one."""
-    return "\n".join(_fish(parsers)) + "\n" if shell == "fish" else _bash(shell, parsers)
+_PATHS = {"DIR": "DIRECTORY", "FILE": "FILE", "PATH": "FILE"}
+# What else may stand where a command does: a folder.
+_FOLDERS = {
+    "bash": "complete -o default -F _shtab_lmtui lmtui",
+    "zsh": "_lmtui() { _shtab_lmtui; (( compstate[nmatches] )) || _files -/ }\ncompdef _lmtui lmtui",
+    "fish": "complete -c lmtui -n __fish_use_subcommand -a '(__fish_complete_directories)'",
+}
 
 
-def _bash(shell: str, parsers: Parsers) -> str:
-    values, options = [], []
-    names = [name for name in parsers if name]
-    for name, parser in parsers.items():
-        words = [option for action in _shown(parser) for option in action.option_strings if option.startswith("--")]
-        words += [choice for action in _shown(parser) if not action.option_strings for choice in action.choices or ()]
-        options.append(f"    {shlex.quote(name)}) words={shlex.quote(' '.join([*words, *([] if name else names)]))} ;;")
-        for action in _shown(parser):
-            if kind := _kind(action):
-                patterns = "|".join(shlex.quote(f"{name}:{option}") for option in action.option_strings)
-                values.append(f"    {patterns}) {_COMPLETE.format(kind=kind)} ;;")
-    template = Path(__file__).with_name("completion.sh").read_text(encoding="utf-8")
-    lists = {"commands": "|".join(names), "values": "\n".join(values), "options": "\n".join(options)}
-    return template % {"shell": shell, "setup": _SETUP[shell], **lists}
-
-
-def _fish(parsers: Parsers) -> Iterator[str]:
-    names = [name for name in parsers if name]
-    yield "# completion of lmtui: lmtui completion fish > ~/.config/fish/completions/lmtui.fish"
-    for name, parser in parsers.items():
-        seen = f"__fish_seen_subcommand_from {name}" if name else f"not __fish_seen_subcommand_from {' '.join(names)}"
-        about = f"complete -c lmtui -n {shlex.quote(seen)}"
-        if name:
-            doc = shlex.quote(str(parser.description or ""))
-            yield f"complete -c lmtui -n __fish_use_subcommand -a {name} -d {doc}"
-        for action in _shown(parser):
-            choices = f" -x -a {shlex.quote(' '.join(action.choices))}" if action.choices else ""
-            takes = choices or (" -r" if action.nargs != 0 else "")
-            longs = "".join(f" -l {option[2:]}" for option in action.option_strings if option.startswith("--"))
-            doc = f" -d {shlex.quote(action.help or '')}"
-            if longs:
-                yield f"{about}{longs}{takes}{doc}"
-            elif action.choices:
-                yield f"{about}{choices.replace(' -x', ' -f')}"
-
-
-def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [action for action in parser._actions if action.help != argparse.SUPPRESS]
-
-
-def _kind(action: argparse.Action) -> str:
-    """Return how bash completes an option's value, empty where it cannot."""
-    if not action.option_strings or action.nargs == 0:
-        return ""
-    if action.choices:
-        return f"-W {shlex.quote(' '.join(map(str, action.choices)))}"
-    return "-d" if action.metavar in _FOLDERS else "-f" if action.metavar in _FILES else ""
+def completion_script(shell: str, commands: Mapping[str, Callable[[], Parser]]) -> str:
+    """Return what completes the commands in a shell, where a file or a folder is wanted its path too."""
+    shtab = importlib.import_module("shtab")
+    every = add_common(make_parser("", "", ""))
+    subparsers = every.add_subparsers(prog="lmtui")
+    for name, make in commands.items():
+        own = make()
+        for action in own._actions:
+            if path := _PATHS.get(str(action.metavar)):
+                action.complete = getattr(shtab, path)  # type: ignore[attr-defined]  # read by shtab
+        subparsers.add_parser(name, help=own.description, parents=[own], add_help=False)
+    return "\n".join((shtab.complete(every, shell), _FOLDERS[shell]))
 
 
 _HEAD = """commands:

@@ -18,14 +18,15 @@ def completion(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     (["ru"], {"run"}), (["run", "--output-"], {"--output-schema", "--output-last-message"}),
     (["run", "--mode", ""], {"manual", "normal", "auto", "try", "plan"}),
     (["--plain", "run", "--mode", "p"], {"plan"}), (["sandbox", "ex"], {"explain"}),
-    (["completion", ""], {"bash", "zsh", "fish", "--help"}),
+    (["completion", ""], {"bash", "zsh", "fish"}),
     (["run", "--workspace", "/us"], {"/usr"}),
 ])  # fmt: skip
 def test_bash_completes_commands_options_and_values(
     words: list[str], expected: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = shlex.join(["lmtui", *words])
-    ask = f'{completion("bash", capsys)}\nCOMP_WORDS=({given}); COMP_CWORD={len(words)}; _lmtui; echo "${{COMPREPLY[@]}}"'
+    asked = f'_shtab_lmtui lmtui {shlex.join(words[-1:])} {shlex.join(words[-2:-1])}; echo "${{COMPREPLY[@]}}"'
+    ask = f"{completion('bash', capsys)}\nCOMP_WORDS=({given}); COMP_CWORD={len(words)}; {asked}"
     found = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
     assert (set(found.stdout.split()), found.stderr) == (expected, "")
 
