@@ -31,13 +31,12 @@ from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
 from lmtui.core.prompt_parts import PromptParts, PromptPartsRead, PromptSource, cut_sources
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.task_state import work_lines
+from lmtui.core.task_state import files_in, work_lines
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.accounting import announce, show_usage
 from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_context, ensure_fits
 from lmtui.engine.model_roles import take_role
-from lmtui.engine.stop_policy import is_about_files
 from lmtui.engine.tool_call_policy import FormChange
 from lmtui.engine.turn_outcome import without_token
 
@@ -270,7 +269,7 @@ def _with_fresh_ids(agent: Agent, message: Message) -> Message:
 
 
 def _with_quoted(agent: Agent, completion: Completion) -> Completion:
-    """Return an answer with the call that it quotes made one, where that only reads and the task needs a first call.
+    """Return an answer with the call that it quotes made one, where that only reads, is the first and the task names a file.
 
     Of a model that is not known to call yet, its words may be about what it wants to do; so may those about a change that
     failed just now and that they quote in another form.
@@ -278,7 +277,7 @@ def _with_quoted(agent: Agent, completion: Completion) -> Completion:
     call, is_first = completion.quoted, agent.is_weak and agent.model.known.calling.is_unsure and not agent.loops.has_called
     if call and agent.is_weak and agent.loops.has_failed and agent.state.open_work.failed.startswith(f"{call.name}: "):
         return replace(completion, message=replace(completion.message, tool_calls=(call,)))
-    if call is None or not is_first or not is_about_files(agent.conversation.last_task):
+    if call is None or not is_first or not files_in(agent.conversation.last_task):
         return completion
     try:
         access = agent.services.toolbox.prepare(call.name, call.arguments).access

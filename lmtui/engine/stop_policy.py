@@ -14,7 +14,7 @@ from lmtui.core.messages import EXAMPLE_FILES, Completion, FinishReason, Role
 from lmtui.core.model_events import LoopSuspected
 from lmtui.core.permissions.rules import Mode, traits_of
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.task_state import files_in, missing, open_words, shown, without_files
+from lmtui.core.task_state import files_in, missing, open_words, shown
 from lmtui.core.times import LocalZone
 from lmtui.engine.agent import Agent
 from lmtui.engine.inbox import UserInput
@@ -67,18 +67,29 @@ def _first_sentences(text: str) -> str:
 async def _unsupported(agent: Agent, text: str) -> str:
     """Return what nothing of the turn bears out in a small model's answer, empty where all is.
 
-    That is an answer about our worked example, or in the words of the task; a change that was asked for and not made, or made
-    where a question was asked; a file that is not there; a number that no tool showed where one was to be computed.
+    That is an answer about our worked example, or in the words of the task; neither a change nor a command where files are
+    named and nothing is asked; where something is asked, files that are not there, or a number that nothing showed.
     """
     task = agent.conversation.last_task
     if any(name in text and name not in task for name in EXAMPLE_FILES):
         return "the answer is about the example, not about the task"
-    if not agent.turn.files and _repeats(text, task):
+    if agent.turn.files:
+        return ""
+    if _repeats(text, task):
         return "the answer only repeats the task"
-    if not _QUESTION.search(task):
-        is_due = files_in(task) and _ASKS_CHANGE.search(without_files(task)) and not _IF.search(task) and not agent.turn.files
-        return "the task asks for a change, and nothing was changed" if is_due else ""
-    return await _unanswered(agent, task, text) if is_about_files(task) else ""
+    given, *results = _shown(agent)
+    if not is_question(task):
+        named = "" if any(traits_of(tool).may_change_unseen for tool, _ in results) else shown(files_in(task))
+        return f"the task names {named}, and nothing was changed" if named else ""
+    if not results and not agent.conversation.has_files:
+        return ""
+    names = [name for name in files_in(text) if name not in task]
+    if names and len(gone := await missing(agent.services.sandbox, names)) == len(names):
+        return f"the answer names {shown(list(map(sanitize_line, gone)))}, which is not there"
+    numbers = _numbers(text) - _numbers(task)
+    if numbers and not any(numbers & _numbers(result) for _, result in (given, *results)):
+        return "no tool showed the number: compute it with shell (awk, wc -l, grep -c), and answer with what that says"
+    return ""
 
 
 def _repeats(text: str, task: str) -> bool:
@@ -86,48 +97,25 @@ def _repeats(text: str, task: str) -> bool:
     return len(said) >= _ECHO_RUNS and len(said & _runs_of_words(task)) > _REPEAT_SHARE * len(said)
 
 
-async def _unanswered(agent: Agent, task: str, text: str) -> str:
-    """Return why an answer to a question about files is none, empty where it may be one."""
-    if agent.turn.files and not _ASKS_WORK.search(task):
-        return f"the task is a question, and {shown(list(map(sanitize_line, agent.turn.files)))} was changed; answer it"
-    names = [name for name in files_in(text) if name not in task]
-    if _WHICH.search(task) and names and len(gone := await missing(agent.services.sandbox, names)) == len(names):
-        return f"the answer names {shown(list(map(sanitize_line, gone)))}, which is not there"
-    if _WHICH_FILE.match(task) and not names and not _NONE.search(text):
-        return "the task asks for a file, and the answer names none"
-    if asks_to_count(task) or asks_to_compute(task):
-        said = _NONE.sub("0", text.replace(",", ""))
-        numbers = set(_NUMBER.findall(said))
-        if not numbers - set(_NUMBER.findall(task)) or not numbers & _shown_numbers(agent, computed=not asks_to_count(task)):
-            return "no command computed the answer: compute it with shell (awk, wc -l, grep -c), and answer with what that says"
-    return ""
-
-
-def _shown_numbers(agent: Agent, *, computed: bool) -> set[str]:
-    """Return the numbers that tools showed since the task was given, or only those that commands `computed`.
-
-    The numbers of lines are none of them.
-    """
-    found: set[str] = set()
-    tools: dict[str, str] = {}
+def _shown(agent: Agent) -> list[tuple[str, str]]:
+    """Return what came with the task, then the tools that ran since, each with its result without the numbers of lines."""
+    found, tools = [("", "")], dict[str, str]()
     for message in agent.conversation.messages:
         tools |= {call.id: call.name for call in message.tool_calls}
         if message.role is Role.USER and agent.conversation.last_task in message.text:
-            lines = "" if computed else "\n".join(line for line in message.text.splitlines() if _COUNTED.search(line))
-            found = set(_NUMBER.findall(lines))
-        elif message.role is Role.TOOL and (not computed or traits_of(tools.get(message.call_id, "")).may_change_unseen):
-            found.update(_NUMBER.findall(_LINE_NUMBER.sub("", message.text)))
+            found = [("", message.text)]
+        elif message.role is Role.TOOL:
+            found.append((tools.get(message.call_id, ""), _LINE_NUMBER.sub("", message.text)))
     return found
 
 
-def asks_to_count(task: str) -> bool:
-    """Tell whether a task asks how many there are of something."""
-    return bool(_COUNT.search(task))
+def _numbers(text: str) -> set[str]:
+    return set(_NUMBER.findall(text.replace(",", "")))
 
 
-def asks_to_compute(task: str) -> bool:
-    """Tell whether a task asks for a number that has to be computed from others."""
-    return bool(_SUM.search(task)) and bool(_QUESTION.search(task))
+def is_question(task: str) -> bool:
+    """Tell whether a task asks something, by the mark of any language."""
+    return bool(_QUESTION.search(task))
 
 
 def is_echo(agent: Agent, text: str) -> bool:
@@ -220,34 +208,9 @@ _NOTHING_DONE = (
     "No tool was called, so nothing was looked at or changed. "
     "If the task needs that, call a tool now; if it does not, give your answer again."
 )
-_WORKS = r"(?:creat|updat|chang|fix|add|writ|wrote|read|delet|remov|renam|mov|replac|sav|copi|run|ran|execut|install|commit)"
-_CLAIMS = re.compile(rf"\b(?:I|we)(?: have|['’]ve) (?:now )?{_WORKS}", re.IGNORECASE)
-_PASSIVE_CLAIMS = re.compile(r"\b(?:has|have) been (?:\w+ed|written|made|put)\b", re.IGNORECASE)
-_PLANS = re.compile(rf"\b(?:I|we)(?: will|'ll| would) (?:now )?(?:use|{_WORKS})", re.IGNORECASE)
-_PASSIVE_PLANS = re.compile(r"\b(?:is|are) now\b", re.IGNORECASE)
-_ABOUT_FILES = re.compile(r"\b(?:files?|folders?|lines?|scripts?)\b|\w\.[a-z]\w{0,4}\b", re.IGNORECASE)
-_ASKS_WORK = re.compile(rf"\b(?:{_WORKS}|make|edit|append|refactor|implement|convert|put|set)\w*\b", re.IGNORECASE)
-_GENERAL = re.compile(
-    r"\s*(?:please )?(?:(?:can|could) you (?:please )?)?(?:(?:tell me|explain|describe),? )?"
-    r"(?:how (?:do|does|can|could|would|should|to|is|are)|wh(?:at|ich) (?:is|are|'s) (?:an?|the (?:difference|purpose|meaning))"
-    r"|why|explain|when (?:do|does|should|is))\b",
-    re.IGNORECASE,
-)
-_ASKS_CHANGE = re.compile(
-    r"(?:\A|[.,;:]\s+|\b(?:and|then|please)\s+)(?:please\s+)?(?:creat|updat|chang|fix|add|writ|delet|remov|renam|replac|edit|append"
-    r"|refactor|implement|set|put|insert|correct|repair)\w{0,3}\b",
-    re.IGNORECASE,
-)
-_IF = re.compile(r"\b(?:if|unless|whether|where needed|as needed)\b", re.IGNORECASE)
-_WHICH_FILE = re.compile(r"\s*(?:which|what) files?\b", re.IGNORECASE)
-_QUESTION = re.compile(r"\?(?:\s|\Z)")
-_WHICH = re.compile(r"\b(?:which|what) files?\b|\bwhere\b", re.IGNORECASE)
-_COUNT = re.compile(r"\bhow many\b|\b(?:number|count) of\b", re.IGNORECASE)
-_SUM = re.compile(r"\b(?:sum|total|average|mean|median|maximum|minimum) of\b", re.IGNORECASE)
+_QUESTION = re.compile(r"[?؟？](?:\W|\Z)")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_NONE = re.compile(r"\b(?:no|none|zero)\b", re.IGNORECASE)
 _LINE_NUMBER = re.compile(r"^ +\d+[ :]", re.MULTILINE)
-_COUNTED = re.compile(r"\d lines?\b")
 _FAILURE = re.compile(r"does not exist|nothing was (?:changed|written)|is empty\. Give")
 _ONLY_WORDS = "No tool ran in this turn: whatever the answer says, nothing was read or changed."
 _FAILED = (
@@ -289,25 +252,16 @@ class Stop:
     error: str
 
 
-def is_about_files(task: str) -> bool:
-    """Tell whether a task needs a look at files; a general question can be answered by words, whatever it names."""
-    return bool(_ABOUT_FILES.search(task)) and not _GENERAL.match(task)
-
-
 class StopPolicy:
     """Judges the answers of one turn, one after the other.
 
     Args:
         task: what the user asked for.
-        trusts_words: the model is known to call tools; what it says it would do is not a reason to ask again.
         has_files: what the task is about came with it, so that a question can be answered at once.
     """
 
-    def __init__(self, task: str = "", *, trusts_words: bool = False, has_files: bool = False) -> None:
-        self.trusts_words = trusts_words
-        self._is_general = _GENERAL.match(task) is not None
-        self._asks_work = bool(_ASKS_WORK.search(task)) and not self._is_general
-        self._is_about_files = is_about_files(task) and not (has_files and _QUESTION.search(task) and not self._asks_work)
+    def __init__(self, task: str = "", *, has_files: bool = False) -> None:
+        self._needs_look = bool(files_in(task)) and not (has_files and is_question(task))
         self._empty = self._cut = self._malformed = 0
         self._doubts = {_NOTHING_DONE, _FAILED}
         self._has_called = False
@@ -321,8 +275,7 @@ class StopPolicy:
             completion: the answer.
             loop: the circle that the model was found to go round in.
             has_failed: the last call of the turn did, and the model is one that takes that for done: it is asked once.
-            is_unsure: it may not be able to call: words without a call are asked about once where the task is about files; of
-                others, and of general questions, only words that say that something was, or would be, done.
+            is_unsure: it may not be able to call: words without a call are asked about once where the task names files.
         """
         calls = completion.message.tool_calls
         is_cut = completion.finish_reason is FinishReason.LENGTH
@@ -337,11 +290,11 @@ class StopPolicy:
             self._empty = self._malformed = 0
             self._has_called = True
             return Continue("\n".join(filter(None, (completion.problem, loop.advice if loop else ""))))
-        doubt = self._doubt(completion.message.text, has_failed=has_failed, is_unsure=is_unsure)
-        found = self._without_calls(completion, doubt, is_cut=is_cut, is_unsure=is_unsure)
+        has_doubt, doubt = (has_failed, _FAILED) if self._has_called else (is_unsure and self._needs_look, _NOTHING_DONE)
+        found = self._without_calls(completion, doubt if has_doubt else "", is_cut=is_cut)
         return _looped(loop) if isinstance(found, Continue) and loop is not None and loop.is_over else found
 
-    def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool, is_unsure: bool) -> Continue | Done | Stop:
+    def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool) -> Continue | Done | Stop:
         if completion.problem:
             self._malformed += 1
             is_enough = self._malformed > _MOST_MALFORMED
@@ -351,27 +304,10 @@ class StopPolicy:
         if completion.message.text.strip():
             if doubt in self._doubts:
                 self._doubts.discard(doubt)
-                return Continue(doubt, needs_call=is_unsure and doubt is _NOTHING_DONE)
-            is_claim = not self._has_called and self._claims(completion.message.text)
-            return Done(_ONLY_WORDS if is_claim else "")
+                return Continue(doubt, needs_call=doubt is _NOTHING_DONE)
+            return Done(_ONLY_WORDS if _NOTHING_DONE not in self._doubts and not self._has_called else "")
         self._empty += 1
         return Stop(TurnReason.ERROR, _EMPTY) if self._empty >= _MOST_EMPTY else Continue(_EMPTY_NUDGE)
-
-    def _doubt(self, text: str, *, has_failed: bool, is_unsure: bool) -> str:
-        """Return why an answer may not be the end, empty where it may."""
-        if self._has_called:
-            return _FAILED if has_failed else ""
-        is_said = self._claims(text) or (not self.trusts_words and self._plans(text))
-        return _NOTHING_DONE if is_said or (is_unsure and self._is_about_files) else ""
-
-    def _claims(self, text: str) -> bool:
-        """Tell whether an answer claims that something was done."""
-        return bool(_CLAIMS.search(text) or (self._asks_work and _PASSIVE_CLAIMS.search(text)))
-
-    def _plans(self, text: str) -> bool:
-        plans = (found[0] for found in _PLANS.finditer(text))
-        is_plan = any(not (self._is_general and " would" in plan) for plan in plans)  # "I would" answers "how would you"
-        return is_plan or bool(self._asks_work and _PASSIVE_PLANS.search(text))
 
 
 async def may_end(agent: Agent, text: str) -> tuple[bool, str]:

@@ -112,11 +112,7 @@ async def work(agent: Agent, result: TurnResult, begin: Callable[[], Awaitable[s
 
 async def _steps(agent: Agent, result: TurnResult) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    policy = StopPolicy(
-        agent.conversation.last_task,
-        trusts_words=not agent.model.known.calling.is_unsure,
-        has_files=agent.conversation.has_files,
-    )
+    policy = StopPolicy(agent.conversation.last_task, has_files=agent.conversation.has_files)
     plans = PlanModePolicy(agent)
     for iteration in itertools.count(1):
         if limit := limit_reached(agent):

@@ -25,7 +25,7 @@ from lmtui.engine.call_permissions import context_of, decide, is_answered_by_typ
 from lmtui.engine.context_fit import compact_now, settle_tools
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.model_roles import override_model
-from lmtui.engine.stop_policy import asks_to_compute, asks_to_count, is_about_files
+from lmtui.engine.stop_policy import is_question
 from lmtui.engine.tool_runner import run_call
 
 MAX_LINES = 200
@@ -118,10 +118,11 @@ async def _attach_named(agent: Agent, task: str, attached: _Attached) -> None:
             if is_short and b"\0" not in found.data and not await _refusal(agent, name):
                 await _attach_file(agent, name, Mention(name), attached)
                 given.append(name)
-    if given and asks_to_compute(task):
-        awk = "awk -F," if given[0].endswith(".csv") else "awk"
-        attached.parts.append(f"[Compute the answer with the tool shell ({awk}, wc, sort); never in your head.]")
-    if is_about_files(task) and (asks_to_count(task) if given else not names):
+    if not is_question(task):
+        return
+    if given and given[0].endswith(".csv"):
+        attached.parts.append("[Compute numbers with the tool shell (awk -F,, wc, sort); never in your head.]")
+    if given or not names:
         with contextlib.suppress(SandboxError):
             attached.parts += await _places_of_words(agent, task, given)
 

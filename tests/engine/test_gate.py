@@ -155,33 +155,27 @@ def test_what_comes_too_often_ends_the_turn_with_the_way_out(
     assert words in last.error
 
 
-def test_words_that_claim_what_no_tool_did_are_doubted_once_and_others_believed() -> None:
-    watch = StopPolicy("Update a.py.")
-    first = watch.judge(completion("I have updated a.py."))
+def test_words_without_a_call_are_doubted_once_where_the_task_names_files_and_the_model_may_not_be_able_to_call() -> None:
+    watch = StopPolicy("Change a.py.")
+    first = watch.judge(completion("It is changed."), is_unsure=True)
     assert isinstance(first, Continue)
+    assert first.needs_call
     assert "No tool was called" in first.reminder
-    again = watch.judge(completion("The file has been updated."))
+    again = watch.judge(completion("It is changed."), is_unsure=True)
     assert isinstance(again, Done)
     assert "No tool ran" in again.note
-    watch = StopPolicy()
-    _ = watch.judge(completion("", 1))
-    assert watch.judge(completion("I have updated a.py.")) == Done()
-    assert StopPolicy().judge(completion("Hello! What should be done?")) == Done()
+    watch = StopPolicy("Change a.py.")
+    _ = watch.judge(completion("", 1), is_unsure=True)
+    assert watch.judge(completion("It is changed."), is_unsure=True) == Done()
+    assert isinstance(StopPolicy("Was steht in a.py?").judge(completion("Code."), is_unsure=True), Continue)
 
 
-@for_each(("task", "text"), [
-    ("Which editor do you like?", "vim; its settings are in the file .vimrc."),
-    ("Hello", "Hello! I can read files and run scripts such as build.sh. What is to be done?"),
-    ("What is a package.json for?", "The file package.json lists what a project needs."),
-    ("How do I read a file in Python?", "Use open(path).read(): the file is closed at the end of a with block."),
-    ("Explain what setup.py does.", "setup.py has been replaced by pyproject.toml in most projects."),
-    ("Please tell me why files have modes", "So that scripts can be run: chmod +x run.sh."),
-    ("Is imp deprecated?", "Yes: it has been deprecated since 3.4 and has been removed in 3.12."),
-    ("Which Python is current?", "Python 3.14 is now current."),
+@for_each(("task", "has_files", "is_unsure"), [
+    ("Which editor do you like?", False, True), ("Hello", False, True), ("Change a.py.", False, False),
+    ("Was steht in a.py?", True, True), ("a.py 是什么？", True, True), ("How do I read a file in Python?", False, True),
 ])  # fmt: skip
-@for_each("is_unsure", [False, True])
-def test_an_answer_that_only_mentions_a_file_is_given_once(task: str, text: str, *, is_unsure: bool) -> None:
-    assert StopPolicy(task, trusts_words=not is_unsure).judge(completion(text), is_unsure=is_unsure) == Done()
+def test_other_words_are_believed(task: str, *, has_files: bool, is_unsure: bool) -> None:
+    assert StopPolicy(task, has_files=has_files).judge(completion("See b.py."), is_unsure=is_unsure) == Done()
 
 
 WRITE_CODE = ("write", call(path="a.py", content="x = 1\n"))

@@ -62,19 +62,18 @@ READ, FAR = call("read", path="a.json"), "a/folder/of/this/kind/test.txt"
 
 
 @for_each(("calls", "said", "files", "task", "missing"), [
-    (call("ls"), "4", CSV, "What is the sum of the column amount in a.csv?", "no command computed the answer"),
+    (call("ls"), "9", CSV, "What is the sum of the column amount in a.csv?", "no tool showed the number"),
     (call("ls"), "The file is number.txt", CSV, "Which file mentions umber?", "answer names number.txt, which is not there"),
-    (call("write", path="fjord.txt", content="it is here\n"), "Created.", SEA, "Which file mentions fjord?",
-     "the task is a question, and fjord.txt was changed"),
+    (call("ls"), "Es sind 9.", CSV, "Wie viele Zeilen hat a.csv?", "no tool showed the number"),
+    (call("write", path="a.json", content="{}\n"), "Done.", JSON, "Could you empty a.json?", ""),
     (call("read", path=FAR), f"{FAR} does not exist", SEA, "Print what the test says.", "not finished"),
-    (READ, "a.json is now set to 2.", JSON, "In a.json, set port to 2.", "asks for a change, and nothing was changed"),
+    (READ, "a.json is now set to 2.", JSON, "Setze port in a.json auf 2.", "the task names a.json, and nothing was"),
     (READ, "zq_tool.sh is executable now.", JSON, "Append the line x to the end of a.json.", "about the example"),
     (READ, "The function larger in a.json should return more.", JSON,
      "The function larger in a.json should return more. Fix it.", "repeats"),
-    (READ, "1 line (1)", JSON, "Which file mentions port? Name only that file.", "the answer names none"),
-    (READ, "The port is 1, so nothing had to change.", JSON, "Read a.json and fix it if the port is not 1.", ""),
+    (call("shell", command="cat a.json"), "It says 1.", JSON, "Run `cat a.json`.", ""),
     (READ, "No file mentions it.", JSON, "Which file mentions fjord?", ""),
-    (READ, "It sets the port to 1.", JSON, "Explain what a.json sets.", ""),
+    (READ, "It sets the port to 1.", JSON, "What does a.json set?", ""),
     (call("grep", pattern="fjord"), "No line contains it.", SEA, "How many lines of a.txt contain fjord?", ""),
 ])  # fmt: skip
 async def test_an_answer_that_nothing_bears_out_or_without_the_work_ends_unfinished_and_says_why(
