@@ -73,14 +73,13 @@ def _read(event: HookEvent, ran: ProgramRun, err: str) -> HookVerdict:
 
 def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[ProgramRun]) -> HookVerdict:
     """Return what hooks that ran together say: deny before ask, ask before allow."""
-    ran = [_as_meant(*each) for each in zip(entries, ran, strict=True)]
-    answers = [_with_hint(event, *each) for each in zip(entries, ran, strict=True)]
+    answers = [_answer_of(event, *each) for each in zip(entries, ran, strict=True)]
     strictest = min((answer.permission for answer in answers), key=_STRICTEST.index, default=None)
     reasons = [answer.reason for answer in answers if answer.reason and answer.permission is strictest]
     changed = [answer.changed for answer in answers if answer.changed is not None]
     ends = [answer for answer in answers if answer.ends_turn]
     return HookVerdict(
-        runs=tuple(_run(event, *each) for each in zip(entries, ran, answers, strict=True)),
+        runs=tuple(run for answer in answers for run in answer.runs),
         permission=strictest,
         reason="\n".join(dict.fromkeys(reasons)),
         changed=changed[-1] if changed else None,
@@ -91,28 +90,18 @@ def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[Progr
     )
 
 
-def _as_meant(entry: HookEntry, ran: ProgramRun) -> ProgramRun:
-    """Return how a hook ended; uv ends with the code that says no where it could not even start the hook."""
-    failed = _UV_FAILED.search(sanitize(ran.err.decode("utf-8", "replace"))) if ran.exit_code == BLOCKS else None
-    if failed is None or not _UV.match(entry.command):
-        return ran
-    hint = "" if entry.is_own else f" ({_NO_NETWORK})"
-    return replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
-
-
-def _with_hint(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookVerdict:
-    """Return what a hook said, with the way out where it may hold a prompt back only for want of the network."""
-    answer = read_answer(event, ran)
-    holds = event is HookEvent.USER_PROMPT_SUBMIT and answer.permission is Verdict.DENY
-    if entry.is_own or not holds or not _NETWORK_FAILED.search(answer.reason):
-        return answer
-    return replace(answer, reason=f"{answer.reason}  ({_NO_NETWORK})")
-
-
-def _run(event: HookEvent, entry: HookEntry, ran: ProgramRun, answer: HookVerdict) -> HookRan:
+def _answer_of(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookVerdict:
+    """Return what one hook said, with its run, and with the way out where it may only have lacked the network."""
     err = sanitize(ran.err.decode("utf-8", "replace")).strip()
+    hint = "" if entry.is_own else f" ({_NO_NETWORK})"
+    failed = _UV_FAILED.search(err) if ran.exit_code == BLOCKS and _UV.match(entry.command) else None
+    if failed is not None:  # uv ends with the code that says no where it could not even start the hook
+        ran = replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
+    answer = read_answer(event, ran)
+    if hint and event is HookEvent.USER_PROMPT_SUBMIT and answer.blocks and _NETWORK_FAILED.search(answer.reason):
+        answer = replace(answer, reason=f"{answer.reason} {hint}")
     said = ran.problem or err or answer.reason
-    return HookRan(
+    run = HookRan(
         event=str(event),
         command=entry.shown,
         matcher=entry.matcher,
@@ -122,6 +111,7 @@ def _run(event: HookEvent, entry: HookEntry, ran: ProgramRun, answer: HookVerdic
         said=said[:_SAID_CHARS],
         elapsed_ms=ran.elapsed_ms,
     )
+    return replace(answer, runs=(run,))
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:
