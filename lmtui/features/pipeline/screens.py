@@ -638,15 +638,11 @@ class PipelineController(FeatureController):
         self.workbench.sessions.counts.append(self._working)
         self._plans.run_agents_in(self.workbench.sessions.run_agent)
         _ = self._plans.follow_changes(self._draw)
-        _ = self.workbench.app.run_worker(self._read(), group="pipeline")
+        _ = self.workbench.app.run_worker(tried(self.workbench, self._plans.read()), group="pipeline")
 
     def _working(self) -> int:
         plans = self._plans.known if self._plans.is_running else ()
         return sum(each.state in WORKING for plan in plans for each in plan.tasks)
-
-    async def _read(self) -> None:
-        _ = await tried(self.workbench, self._plans.read())
-        self._draw()
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, PipelineScreen):
