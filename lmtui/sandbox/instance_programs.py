@@ -53,7 +53,8 @@ MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
 _FOREVER_S = 10.0 * 365 * 86_400
 _MOST_RUNNING = 16
 _MOST_UNREAD_CHARS = 65_536
-_INPUT_S = 5.0
+_INPUT_S, _FULL_PIPE_S = 5.0, 0.01
+_PIPE_BYTES = 65_536
 
 
 @dataclass(slots=True, eq=False)
@@ -146,9 +147,8 @@ class SandboxBackground:
         if entry.exit_code is not None:
             raise SandboxError(f"{identity} has ended (exit code {entry.exit_code})")
         data = text.encode("utf-8", "surrogatepass")
-        fed, _ = await entry.client.ask(replies.CountReply, "input", {"target": entry.number}, data, limit_s=_INPUT_S)
-        if fed.count < len(data):
-            raise SandboxError(f"{identity} took {fed.count:,} of {len(data):,} bytes: it does not read its input")
+        if (taken := await _give(entry.client, entry.number, data)) < len(data):
+            raise SandboxError(f"{identity} took {taken:,} of {len(data):,} bytes: it does not read its input")
 
     async def stop(self, identity: str) -> BackgroundCommand:
         entry = self._entry(identity)
@@ -215,6 +215,11 @@ class SandboxBackground:
         return entry
 
 
+async def _give(client: Client, number: int, data: bytes) -> int:
+    """Give a program input, and return how many bytes it took at once."""
+    return (await client.ask(replies.CountReply, "input", {"target": number}, data, limit_s=_INPUT_S))[0].count
+
+
 class ServedProgram:
     """One program in an instance that runs; implements `core.programs.Served`.
 
@@ -251,7 +256,12 @@ class ServedProgram:
     async def write(self, data: bytes) -> None:
         if self._ended.done():
             raise SandboxError("the program has ended")
-        await self._client.feed(self._number, data)
+        while data:
+            piece = data[:_PIPE_BYTES]
+            taken = await _give(self._client, self._number, piece)
+            data = data[taken:]
+            if taken < len(piece):
+                await asyncio.sleep(_FULL_PIPE_S)
 
     async def close(self) -> None:
         await asyncio.shield(self._begin_to_close())

@@ -341,15 +341,6 @@ class Client:
         if (pending := self._pending.get(identity)) is not None:
             await to_the_end(self._stop(identity, pending.answer))
 
-    async def feed(self, target: int, data: bytes) -> None:
-        """Send input to the program that the instance serves.
-
-        Raises:
-            SandboxError: the instance is gone.
-        """
-        self._send("feed", {"target": target}, data)
-        await self._link.drain()
-
     def _send(self, op: str, fields: Mapping[str, object], data: bytes = b"", pending: _Pending | None = None) -> int:
         """Send a request, to which `pending` waits for the answer, and return its number."""
         if not self.is_alive:

@@ -26,8 +26,6 @@ _TICK_S = 0.05
 LIVE_EVERY_S = 0.03
 _GRACE_S = 2.0
 _CANCEL_GRACE_S = 0.7
-_CHUNK_BYTES = 65_536
-_MOST_WAITING_BYTES = 33_554_432
 
 
 class OutputPipe:
@@ -84,13 +82,11 @@ class OutputPipe:
 class InputPipe:
     """The input of a program.  `fd` is -1 once it has ended."""
 
-    def __init__(self, selector: selectors.BaseSelector, fd: int) -> None:
+    def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._selector = selector
-        self._waiting = bytearray()
         os.set_blocking(fd, False)
 
-    def write(self, data: bytes | bytearray) -> int:
+    def write(self, data: bytes) -> int:
         """Write what it takes at once, and return how many bytes that is."""
         try:
             return os.write(self.fd, data)
@@ -100,28 +96,10 @@ class InputPipe:
             self.close()
             return 0
 
-    def feed(self, data: bytes) -> bool:
-        """Put more behind what waits to be written; False where that is too much."""
-        if len(self._waiting) + len(data) > _MOST_WAITING_BYTES:
-            return False
-        if data and not self._waiting:
-            self._selector.register(self.fd, selectors.EVENT_WRITE, self._write_waiting)
-        self._waiting += data
-        return True
-
     def close(self) -> None:
         """Close it; idempotent."""
-        if self._waiting:
-            self._selector.unregister(self.fd)
-            self._waiting.clear()
         execute.close_all(self.fd)
         self.fd = -1
-
-    def _write_waiting(self) -> bool:
-        del self._waiting[: self.write(self._waiting[:_CHUNK_BYTES])]
-        if not self._waiting and self.fd >= 0:
-            self._selector.unregister(self.fd)
-        return True
 
 
 class Job:
@@ -211,7 +189,7 @@ class RunningJobs:
         job = self.start(identity, task, timeout_s, (giving, *readings), (taking, *writings))
         job.memory_bytes = int(message["memory_mb"]) << 20
         job.outputs += [OutputPipe(self._selector, *pair) for pair in zip(readings, takes, strict=True)]
-        job.input = InputPipe(self._selector, giving) if has_input else None
+        job.input = InputPipe(giving) if has_input else None
         return job
 
     def input_of(self, identity: int) -> InputPipe:
@@ -224,11 +202,6 @@ class RunningJobs:
         if job is None or job.input is None or job.input.fd < 0:
             raise Refused("it takes no input: it has ended, or its input is closed")
         return job.input
-
-    def feed(self, identity: int, data: bytes) -> None:
-        """Give a program input as soon as it takes it; what is too much in the end, ends it."""
-        if not self.input_of(identity).feed(data):
-            self.stop(identity)
 
     def stop(self, identity: int, number: int = execute.SIGNAL_CANCEL) -> None:
         """Ask a keeper to end its job; one that does not in time is ended from here."""

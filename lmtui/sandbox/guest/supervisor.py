@@ -114,7 +114,6 @@ class Supervisor:
             "run": self._run,
             "git": self._git,
             "serve": self._serve,
-            "feed": lambda _, message, data: self._jobs.feed(int(message["target"]), data),
             "input": lambda _, message, data: {"count": self._jobs.input_of(int(message["target"])).write(data)},
             "kill": lambda _, message, __: self._jobs.stop(int(message["target"])),
             "read": self._read,
