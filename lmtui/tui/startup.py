@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual import on
+from textual import on, work
 from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
 from textual.binding import BindingsMap, BindingType
@@ -224,18 +224,16 @@ class FirstRun(ClosedOnce[bool]):
             raise
         return True
 
-    def _start(self, work: Awaitable[bool | None], *, is_demo: bool) -> None:
-        self.run_worker(self._try(work, is_demo=is_demo), group="first-run-start", exclusive=True)
-
     async def _look(self) -> None:
         self._found = await self._host.servers.find()
         self._fill(self._found)
         if all(each.kind is ServerKind.KEPT for each in self._found) and not self._fields.display:
             self._say(NOTHING.format(key_of("first.again")))
 
-    async def _try(self, work: Awaitable[bool | None], *, is_demo: bool) -> None:
+    @work(group="first-run-start", exclusive=True)
+    async def _start(self, connection: Awaitable[bool | None], *, is_demo: bool) -> None:
         try:
-            is_done = await work is not False
+            is_done = await connection is not False
         except LmtuiError as error:
             self._say(error.full_text(), "✗ ")
             return

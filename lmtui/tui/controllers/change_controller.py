@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
+from textual import work
 from textual.content import Content
 
 from lmtui.commands.work_commands import NO_CHANGES
@@ -92,12 +93,12 @@ class Rules(ListDialog[Rule | str, None]):
         note = f"  ·  {_UNMATCHED}" if row in self._unmatched else ""
         return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}{note}", of_scope(Scope.REVOKE)
 
-    def action_rules_revoke(self) -> None:
+    @work(group="rules", exclusive=True)
+    async def action_rules_revoke(self) -> None:
         """Ask, then revoke the marked rule."""
-        if isinstance(self.current, Rule):
-            self.run_worker(self._ask(self.current), group="rules", exclusive=True)
-
-    async def _ask(self, rule: Rule) -> None:
+        rule = self.current
+        if not isinstance(rule, Rule):
+            return
         text = f"{escape_invisible_line(str(rule))}  ({sanitize_line(rule.source)})\n{after_words(rule)}"
         if not await self.app.push_screen_wait(Confirm("Revoke this rule?", text)):
             return
@@ -170,15 +171,13 @@ class RestoreQuestion(Question[str | None]):
         lines: list[Content] = []
         if len(self._plan.changes) == 1:
             lines.append(Content.styled(sanitize_path(self._plan.changes[0].path), "$text-muted"))
-        if self._plan.conflicts:
-            words = "refused: changed in the meantime: "
-            lines.append(Content.assemble((words, "bold $error"), (names_text(self._plan.conflicts), "$error")))
-        if self._plan.unkept:
-            words = "these are replaced, and their current content is lost: "
-            lines.append(Content.assemble((words, "$warning"), (names_text(self._plan.unkept), "$warning")))
-        if self._plan.left_out:
-            words = "not covered, they stay as they are: "
-            lines.append(Content.assemble((words, "$text-muted"), (names_text(self._plan.left_out), "$warning")))
+        for words, names, style, names_style in (
+            ("refused: changed in the meantime: ", self._plan.conflicts, "bold $error", "$error"),
+            ("these are replaced, and their current content is lost: ", self._plan.unkept, "$warning", "$warning"),
+            ("not covered, they stay as they are: ", self._plan.left_out, "$text-muted", "$warning"),
+        ):
+            if names:
+                lines.append(Content.assemble((words, style), (names_text(names), names_style)))
         return Content("\n").join(lines)
 
     def preferred(self) -> str:

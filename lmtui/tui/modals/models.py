@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from textual import work
 from textual.content import Content
 from textual.worker import Worker
 
@@ -107,7 +108,9 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, details))
         return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), self.verbs()
 
-    async def _look(self) -> None:
+    @work(group="models-look", exclusive=True)
+    async def action_models_again(self) -> None:
+        """Look for servers again."""
         in_use, roles = self._actions.is_in_use, self._actions.roles_of
         rows: list[ModelRow] = []
         for server in await self._actions.host.servers.find():
@@ -146,15 +149,9 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         elif self.current is not None:
             _ = self.dismiss(self.current.id)
 
-    def action_models_again(self) -> None:
-        """Look for servers again."""
-        self.run_worker(self._look(), group="models-look", exclusive=True)
-
-    def action_models_add(self, url: str = "") -> None:
+    @work(group="models-ask", exclusive=True)
+    async def action_models_add(self, at: str = "") -> None:
         """Ask for the address of a server, if none is given, and its key."""
-        self.run_worker(self._ask_and_add(url), group="models-ask", exclusive=True)
-
-    async def _ask_and_add(self, at: str) -> None:
         refusing = next((row.server.url for row in self.all_rows if row.server.note in KEY_NOTES), "")
         ask, known = self.app.push_screen_wait, self._url or refusing
         url: str | None = at or await ask(AskText("Server URL", value=known, placeholder="http://localhost:8080"))
@@ -169,16 +166,15 @@ class Models(ListDialog[ModelRow, ModelId | None]):
             else:
                 self.said(f"Added {url}; new sessions use it", is_error=False)
 
-    def action_models_load(self) -> None:
+    @work(group="models-ask", exclusive=True)
+    async def action_models_load(self) -> None:
         """Ask for a window and load the marked model."""
-        current = self._marked_model()
-        if current is not None and not current.server.can_load:
-            self.say(cannot_text(current.server), "$warning")
-        elif current is not None:
-            self.run_worker(self._ask_and_load(current), group="models-ask", exclusive=True)
-
-    async def _ask_and_load(self, row: ModelRow) -> None:
-        assert row.model is not None
+        row = self._marked_model()
+        if row is None or row.model is None:
+            return
+        if not row.server.can_load:
+            self.say(cannot_text(row.server), "$warning")
+            return
         most = f"up to {row.model.max_window_tokens:,}; " if row.model.max_window_tokens else ""
         question = AskText(
             f"Window in tokens for {sanitize_line(row.model.name)}", placeholder=f"{most}empty: the server's own"

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from textual import on
+from textual import on, work
 from textual.content import Content
 from textual.widgets import Input
 
@@ -377,10 +377,8 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
         self._look()
         _ = self.set_interval(_REFRESH_S, self._look)
 
-    def _look(self) -> None:
-        self.run_worker(self._read(), group="agents", exclusive=True)
-
-    async def _read(self) -> None:
+    @work(group="agents", exclusive=True)
+    async def _look(self) -> None:
         try:
             rows, self._problem = await self._read_rows(), ""
         except LmtuiError as error:

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import work
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -69,11 +70,9 @@ class Trusted(Reading[bool], inherit_bindings=False):
         verbs = [*of_scope(Scope.REVOKE), closing()]
         super().__init__(f"Trusted in {folder}", lambda width: item_lines(self._items, width), TRUSTED_NOTE, verbs)
 
-    def action_rules_revoke(self) -> None:
+    @work(group="trusted", exclusive=True)
+    async def action_rules_revoke(self) -> None:
         """Ask, then take all of it back."""
-        self.run_worker(self._ask(), group="trusted", exclusive=True)
-
-    async def _ask(self) -> None:
         text = f"{pluralize(len(self._items), 'item')}: none of it holds any more until you trust it again."
         if not await self.app.push_screen_wait(Confirm("Take back your trust in this folder?", text)):
             return

@@ -180,10 +180,6 @@ class Viewer(BesideChat):
             self._mark(mention)
             self._say(f"{sanitize_line(mention)} is in the prompt")
 
-    def action_viewer_edit(self) -> None:
-        """Open the file in the user's editor, at the line."""
-        self.run_worker(self._edit(), group="editor")
-
     def _go_to_line(self, text: str) -> None:
         if text.strip().isdecimal():
             self._file.go_to_line(int(text.strip()[:12]))
@@ -228,7 +224,9 @@ class Viewer(BesideChat):
         self._say(f"{sniff(data).removeprefix('image/')} · {len(data):,} bytes")
         return True
 
-    async def _edit(self) -> None:
+    @work(group="editor")
+    async def action_viewer_edit(self) -> None:
+        """Open the file in the user's editor, at the line."""
         try:
             real = await self._host.files.real_path(self._path)
         except LmtuiError as error:
