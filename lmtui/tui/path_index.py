@@ -42,8 +42,6 @@ class FuzzyPaths:
         if not wanted:
             return among
         folded = self._folded
-        if len(wanted) == 1:
-            return [at for at in among if wanted in folded[at]]
         is_match = _in_order(wanted).match
         return [at for at in among if is_match(folded[at])]
 

@@ -188,7 +188,7 @@ class PromptStore:
             lines = self._history.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             return []
-        return [entry for entry in map(_read, lines[-MAX_ENTRIES:]) if entry.text]
+        return [entry for entry, _ in map(_read, lines[-MAX_ENTRIES:]) if entry.text]
 
     def add(self, typed: Typed) -> None:
         """Append to the history.
@@ -248,11 +248,9 @@ class PromptStore:
     def _read_draft(self, path: Path) -> tuple[Typed, str]:
         """Return a draft and the name of the process that wrote it."""
         try:
-            text = path.read_text("utf-8")
-            value = json.loads(text)
-        except (OSError, ValueError):
+            return _read(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError):
             return Typed(""), ""
-        return _read(text), str(value.get("holder", "")) if isinstance(value, dict) else ""
 
 
 def _line(typed: Typed, **more: str) -> str:
@@ -261,18 +259,17 @@ def _line(typed: Typed, **more: str) -> str:
     return json.dumps(value) + "\n"
 
 
-def _read(line: str) -> Typed:
+def _read(line: str) -> tuple[Typed, str]:
+    """Return a text and the name of the process that wrote it; nothing for what is not ours."""
     try:
         value = json.loads(line)
     except ValueError:
-        return Typed("")
-    if isinstance(value, str):
-        return Typed(value)
-    text, pastes = (value.get("text"), value.get("pastes")) if isinstance(value, dict) else ("", {})
-    if not isinstance(text, str):
-        return Typed("")
+        return Typed(""), ""
+    fields = value if isinstance(value, dict) else {"text": value}
+    text, pastes = fields.get("text"), fields.get("pastes")
     known = pastes.items() if isinstance(pastes, dict) else ()
-    return Typed(text, {key: each for key, each in known if isinstance(each, str)})
+    typed = Typed(text, {key: each for key, each in known if isinstance(each, str)}) if isinstance(text, str) else Typed("")
+    return typed, str(fields.get("holder", ""))
 
 
 def _hold(folder: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import reduce
 
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged, PlanDecided, PlanProposed, WaitSet
@@ -164,9 +165,7 @@ class ChangedFiles:
 
 
 def _undoes(change: FileChange, steps: list[FileChange]) -> bool:
-    whole = steps[0]
-    for step in steps[1:]:
-        whole = _join(whole, step)
+    whole = reduce(_join, steps)
     counts = (whole.removed_lines, whole.added_lines)
     return change.kind is _OPPOSITE[whole.kind] and (change.added_lines, change.removed_lines) == counts
 

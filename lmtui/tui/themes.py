@@ -176,11 +176,6 @@ def ground(colors: Mapping[str, str], role: str) -> str:
     return Color.parse(colors["background"]).blend(Color.parse(colors[source]), part).hex6
 
 
-def default_variables() -> dict[str, str]:
-    """Return the variables of the default theme; an app that shows our widgets under another theme falls back to them."""
-    return _variables(_BUILT_IN)
-
-
 _VARIABLES = {
     "text": "text block-cursor-foreground block-cursor-blurred-foreground input-cursor-background",
     "muted": "muted text-muted text-disabled scrollbar-hover",

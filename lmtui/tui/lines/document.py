@@ -195,7 +195,6 @@ class Finder:
         self._pattern = re.compile(_GAP.join(map(re.escape, parts)) if len(parts) > 1 else re.escape(words), re.IGNORECASE)
         self._seen: Sequence[Line] = ()
         self._found: list[list[Stretch]] = []
-        self._by_row: dict[int, list[Stretch]] = {}
         self._start = start
         self._with_match: list[int] = []
         self._later_at, self._earlier_at = start, 0
@@ -245,15 +244,11 @@ class Finder:
         """Return where matches are shown in the lines of a block, each in one stretch or, where it was wrapped, in several."""
         if self._seen is not lines:
             self._seen, self._found = lines, self._matches(lines)
-            self._by_row = {}
-            for number, stretches in enumerate(self._found):
-                for row, start, end in stretches:
-                    self._by_row.setdefault(row, []).append((number, start, end))
         return self._found
 
     def on_row(self, lines: Sequence[Line], row: int) -> list[Stretch]:
-        _ = self.matches(lines)
-        return self._by_row.get(row, [])
+        found = enumerate(self.matches(lines))
+        return [(number, start, end) for number, stretches in found for at, start, end in stretches if at == row]
 
     def _matches(self, lines: Sequence[Line]) -> list[list[Stretch]]:
         texts = [plain(line) for line in lines]

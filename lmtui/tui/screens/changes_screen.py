@@ -107,8 +107,7 @@ def rows_by_turn(turns: Iterable[tuple[Turn, Sequence[FileChange]]]) -> list[Ste
     for turn, changes in reversed(list(turns)):
         if changes:
             found.append(StepRow(tuple(changes), "", None, turn_id=turn.id, title=turn.text.strip(), time=turn.time))
-            by_path = sorted(changes, key=lambda change: change.path)
-            found += [StepRow((change,), change.path, None, is_inside=True, turn_id=turn.id) for change in by_path]
+            found += [replace(row, is_inside=True, turn_id=turn.id) for row in rows_by_file(changes)]
     return found
 
 
@@ -224,7 +223,6 @@ _NOTHING = "There is nothing to compare."
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 TICK_S = 0.25
 NAME_CELLS = 40
-VIEWS = ("Steps", "Turns", "Session", "Git")
 
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
@@ -309,8 +307,8 @@ class ChangesScreen(BesideChat):
         """Return the tabs of the side pane, or the ways to look while there is a list."""
         if self.is_beside:
             return super().tab_parts()
-        views = zip(VIEWS, command("changes.view").ways, strict=True)
-        shown = [tab_part(name, way, is_here=name.upper() == self._view.name) for name, way in views]
+        views = zip(ChangeView, command("changes.view").ways, strict=True)
+        shown = [tab_part(view.name.capitalize(), way, is_here=view is self._view) for view, way in views]
         return [Part("Changes", "bold"), *shown]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

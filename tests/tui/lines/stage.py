@@ -16,7 +16,7 @@ import lmtui.tui
 from lmtui.core.events import Envelope, Event
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.table import BAR, RowCursor
-from lmtui.tui.themes import default_variables
+from lmtui.tui.themes import built_in_theme
 from tests.tui.quiet import quiet
 from tests.waiting import PATIENCE_S
 
@@ -45,7 +45,7 @@ class Stage(App[None]):
         self.frames = 0
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return default_variables()
+        return built_in_theme().variables
 
     def compose(self) -> ComposeResult:
         yield self.view
