@@ -10,9 +10,8 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
 from lmtui.core.line_diff import hunk_spans, merge, split_lines, with_hunks
@@ -89,8 +88,7 @@ async def _watched(client: Client, folder: Path) -> AsyncIterator[None]:
         watching.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """A time by the clock of files (ns), and the state of the workspace then, empty where none can be kept."""
 
     at_ns: int
@@ -123,8 +121,7 @@ class Moments:
     def write(self) -> None:
         """Note for the next start when the overlay began, and when the files were touched."""
         assert self.birth is not None
-        touched = {path: astuple(each) for path, each in self.touched.items()}
-        _write_note(self._file, {"birth": astuple(self.birth), "touched": touched})
+        _write_note(self._file, {"birth": self.birth, "touched": self.touched})
 
     def read(self) -> None:
         """Take what a process that was killed had noted; without a note every file counts as changed since."""
@@ -363,7 +360,7 @@ class WorkspaceOverlay(Generic[V]):
         moment, paths = await self._moments.note(), choice.paths
         with suppress(SandboxError):  # what somebody changed since is not in it
             state = moment.state and await self._checkpoints.with_entries(moment.state, note["after"], paths, paths)
-            moment = replace(moment, state=state)
+            moment = moment._replace(state=state)
         self._moments.touched.update(dict.fromkeys(choice.paths, moment))
         self._moments.write()
         notes = (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))

@@ -109,7 +109,7 @@ class SandboxPool:
         self._released = asyncio.Event()
         self._closing: dict[InstanceKey, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
+        self._serving: list[tuple[Client, SandboxLayout]] = []
         self._networks: list[str] = []  # in which commands stay, for others to reach them there
         self._opened_masks: list[MaskExpressions] = []  # since the sandbox was opened
         self._session_masks: dict[int, MaskExpressions] = {}
@@ -239,12 +239,11 @@ class SandboxPool:
     @contextlib.contextmanager
     def serving(self, client: Client, layout: SandboxLayout) -> Iterator[None]:
         """Register a long-running program with the workspace; end it if it sees what a new rule denies."""
-        key = object()
-        self._serving[key] = (client, layout)
+        self._serving.append(program := (client, layout))
         try:
             yield
         finally:
-            del self._serving[key]
+            self._serving.remove(program)
 
     @property
     def _is_offline(self) -> bool:
@@ -276,7 +275,7 @@ class SandboxPool:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
         async with self._freezing:
             running = [each.client for (kind, _), each in self.running.items() if kind.has_shell]
-            serving = [client for client, _ in self._serving.values()]
+            serving = [client for client, _ in self._serving]
             clients = [client for client in {*running, *self.retired, *serving} if client.is_alive]
             try:
                 await asyncio.gather(*map(freeze, clients))
@@ -561,7 +560,7 @@ class SandboxPool:
         if self.outside.added:
             self._backend.tools = await asyncio.to_thread(with_added, before, self.outside.added, self._all_masks())
         if any(each.is_masked and each not in before.shown.values() for each in self._backend.tools.shown.values()):
-            for client, layout in list(self._serving.values()):
+            for client, layout in list(self._serving):
                 if layout.has_added:
                     await client.close()
 
@@ -576,7 +575,7 @@ class SandboxPool:
         self._is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
-        for client, other in list(self._serving.values()):
+        for client, other in list(self._serving):
             if not {each for each in denied if other.has_added or not each[0].startswith("/")} <= set(other.masked):
                 await client.close()
         repository = self._backend.tools.repository

@@ -101,7 +101,7 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class ProjectTools:
     """What a project gets: what is `shown`, by its target; `path`, folders of programs of the tools; `withheld`, texts on what
-    was found and is not shown; `offered`, folders that the user can show, each with the reason.
+    was found and is not shown, by its path; `offered`, folders that the user can show, each with the reason.
 
     `system` are programs that are only in the system's own folders.  `image_digest` is that of the project's description of an
     image, empty if it has none.
@@ -111,7 +111,7 @@ class ProjectTools:
     shown: dict[str, Shown] = field(default_factory=dict)
     path: dict[str, None] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
-    withheld: dict[str, None] = field(default_factory=dict)
+    withheld: dict[str, str] = field(default_factory=dict)
     offered: dict[str, str] = field(default_factory=dict)
     system: dict[str, None] = field(default_factory=dict)
     image_digest: str = ""
@@ -143,7 +143,7 @@ class ProjectTools:
         copied, writable = ", copied on writing", ", writable"
         kinds = [(each, copied if each.is_cache else writable if each.is_writable else "") for each in self.shown.values()]
         shown = [f"shown: {each.target} ({each.why}{kind})" for each, kind in kinds]
-        return (*shown, *(f"not shown: {each}" for each in self.withheld))
+        return (*shown, *(f"not shown: {each}" for each in self.withheld.values()))
 
 
 NO_TOOLS = ProjectTools()
@@ -175,7 +175,7 @@ class _Finder:
             return True
         if self._place(names[-1]) is None:
             whole = _whole_tool(names[-1])
-            self.tools.withheld[f'{whole} ({why}): to show it, set toolchains = ["{whole}"]'] = None
+            self.tools.withheld[str(whole)] = f'{whole} ({why}): to show it, set toolchains = ["{whole}"]'
             self.tools.offered[str(whole)] = f"{_HAS}{why}"
             return False
         for place in places:
@@ -189,7 +189,7 @@ class _Finder:
         try:
             (source,) = check_toolchains([place], self.workspace)
         except UsageError as error:
-            self.tools.withheld[f"{place} ({why}): {error}"] = None
+            self.tools.withheld[str(place)] = f"{place} ({why}): {error}"
             return
         self.tools.show(source, why, str(place))
 
@@ -307,7 +307,7 @@ def with_repository(tools: ProjectTools, repository: Repository) -> ProjectTools
     places = dict.fromkeys([Path(repository.config).parent, *repository.rules] if repository.config else [], "settings")
     places |= {repository.common: "common"} if repository.common is not None else {}
     shown = {str(place): Shown(str(place), place, _OF_GIT[git], git=git) for place, git in places.items()}
-    withheld = tools.withheld | ({repository.problem: None} if repository.problem else {})
+    withheld = tools.withheld | ({".git": repository.problem} if repository.problem else {})
     return replace(tools, shown=shown | tools.shown, withheld=withheld, repository=repository)
 
 
@@ -369,8 +369,7 @@ def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) 
         finder.tools.show(folder, "you allowed it")
         finder.tools.path.update(dict.fromkeys(programs([folder])))
         finder.tools.offered.pop(str(folder), None)
-        for text in [each for each in finder.tools.withheld if each.partition(" (")[0] == str(folder)]:
-            del finder.tools.withheld[text]
+        finder.tools.withheld.pop(str(folder), None)
         for settings in (folder / "pyvenv.cfg", *folder.glob("*/pyvenv.cfg")):
             finder.add_environment(read_beginning(settings), f"the Python of {settings.parent.name}")
     return finder.tools
@@ -408,7 +407,7 @@ def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskE
     tools = tools.without_added()
     paths = {target: (each.source, Path(target)) for target, each in tools.shown.items()}
     inside = [target for target, pair in paths.items() if any(path.is_relative_to(each) for path in pair for each in writable)]
-    withheld = {f"{tools.shown.pop(target).target}: it is in a folder that commands may change": None for target in inside}
+    withheld = {tools.shown.pop(target).target: f"{target}: it is in a folder that commands may change" for target in inside}
     for folder in folders:
         tools.show(folder.path, "added folder", is_writable=folder.is_writable, is_added=True)
         for path, is_folder in masked_in(folder.path, masks) if not folder.is_writable else ():

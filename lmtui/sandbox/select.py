@@ -248,15 +248,15 @@ async def start(
     async with contextlib.AsyncExitStack() as parts:
         try:
             await asyncio.to_thread(make_own_folders, workspace, is_mounted=backend.has_mounts)
-            writable = outside.writable if outside is not None else []
-            if writable and not backend.has_mounts:
+            outside = outside or OutsideFolders()
+            if (writable := outside.writable) and not backend.has_mounts:
                 reason = f"{backend.name} cannot protect what other programs run in {writable[0]}, so it cannot be writable"
                 raise SandboxUnavailable(reason, "Use bubblewrap or Docker, or add the folder without :rw.")
-            own = [folder for folder in outside.added if folder.is_writable] if outside is not None else []
+            own = [folder for folder in outside.added if folder.is_writable]
             backend.tools = with_added(backend.tools, own, masks)  # the guard looks after these
             guard = await open_client(backend, InstanceKind.GUARD, SandboxLayout())
             parts.push_async_callback(guard.close)
-            finding = find_tools(guard, workspace, outside or OutsideFolders(), masks)
+            finding = find_tools(guard, workspace, outside, masks)
             if backend.has_mounts:
                 backend.tools, layout = await asyncio.gather(finding, look(guard, masks, writable, is_first=True))
             else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
+from lmtui.sandbox.guest.guard import FILE_CLOCK
 from lmtui.sandbox.images import DESCRIPTIONS, digest_of
 from lmtui.sandbox.mount_layout import SandboxLayout, from_reply, read_only_in
 from lmtui.sandbox.package_indexes import MARKER_BYTES
@@ -35,8 +35,6 @@ from lmtui.sandbox.supervisor_client import Client, InstanceKind, Link
 from lmtui.sandbox.toolchains import AddedFolder
 
 _GUARD_S = 60.0  # it looks for some at a time, for up to 5 s each
-# CLOCK_REALTIME_COARSE, which Python does not name: files get their times from it, up to 10 ms behind CLOCK_REALTIME.
-FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 _MOST_TICKS_MS = 20
 _CLOCK_SLACK_NS = 1_000_000_000
 _MAX_TOLD = 20

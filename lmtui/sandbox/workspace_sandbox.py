@@ -266,7 +266,7 @@ class WorkspaceSandbox:
         found, notes = await asyncio.to_thread(find_missing, tail, self._pool.workspace, in_image=in_image)
         if gate is not None and await self._offer_tools(backend.tools.offered | found, gate):
             return [_TOOLS_CHANGED]
-        notes += [f"not in the sandbox: {each}" for each in backend.tools.withheld]
+        notes += [f"not in the sandbox: {each}" for each in backend.tools.withheld.values()]
         for note in notes:
             if gate is not None and note not in self._warned:
                 self._warned.add(note)

@@ -72,7 +72,7 @@ def test_a_tool_folder_that_holds_credentials_is_not_shown(workspace: Path, home
     (home / ".pyenv/versions/3.99.1/.netrc").write_text("machine x password y")
     found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / ".pyenv/versions/3.99.1/bin")})
     assert targets(found) == []
-    assert "holds credentials (.netrc)" in next(iter(found.withheld))
+    assert "holds credentials (.netrc)" in next(iter(found.withheld.values()))
 
 
 def test_a_cache_that_is_a_link_is_not_shown(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

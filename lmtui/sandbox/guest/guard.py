@@ -183,7 +183,8 @@ _GIT_PARTS = (b"config", b"config.worktree", b"commondir", b"hooks", b"info/attr
 _MAX_FOLDERS = 100_000
 _MAX_SECONDS = 5.0
 # How late a change may get the time of the one before it; some file systems count whole seconds, or hundredths of them.
-_FILE_CLOCK = 5 if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_REALTIME  # 5: Linux's coarse one
+# CLOCK_REALTIME_COARSE, which Python does not name: files get their times from it, up to 10 ms behind CLOCK_REALTIME.
+FILE_CLOCK = 5 if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_REALTIME
 _CLOCK_STEP_NS, _LONG_STEP_NS = 20_000_000, 2_020_000_000
 _NOTHING = re.compile(rb"(?!)")
 
@@ -342,7 +343,7 @@ class Layout:
             stamp = _stamp(os.lstat(full))
             if (known := self._known.get(path)) is not None and known.stamp == stamp:
                 return known
-            began_ns = time.clock_gettime_ns(_FILE_CLOCK)
+            began_ns = time.clock_gettime_ns(FILE_CLOCK)
             found = self._read(path, full, stamp, is_dependency=is_dependency)
         except OSError:
             return None  # it is gone, or may not be read: then nothing inside may read it either
