@@ -67,7 +67,6 @@ _FIXER = "You repair Python code. You answer with one corrected definition in a 
 _NO_COMMAND = re.compile(r"\bnot found\b")
 _NEVER = "the goal `{goal}` cannot be checked: {why}. Set one that runs here, or install the program and use /goal resume."
 _DRAW_TEMPERATURE, _DRAW_TOKENS = 0.7, 1_200
-_GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on with the code; leave tests as they are."
 _FOUND = "{who} found this in your change:\n{findings}\nFix what is valid, then say what you did."
 
 
@@ -364,7 +363,8 @@ class TurnChecks:
             agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
             count = max(progress.stuck, progress.same_name) + 1
             return "", f"not finished: no progress on the goal `{sanitize_line(goal)}` in {count} attempts: {first}"
-        return _GOAL.format(command=goal, text=check.text), ""
+        told = f"The goal is not reached: `{goal}` has to exit with 0.\n{check.text}\n"
+        return f"{told}Go on with the code; leave tests as they are.", ""
 
     async def _meets(self, agent: Agent, runner: AgentCheckRunner, command: str, *, may_write: bool = True) -> CheckRan:
         """Return what a command that has to pass says, also with the tests as they were.

@@ -25,7 +25,6 @@ _UV_FAILED = re.compile(r"^(?:error: Failed to|Failed to initialize cache).*", r
 _NOT_FOUND = re.compile(r"^(?:\S*sh: .*|\S+: (?:line )?\d+: .+): (?:command )?not found$", re.MULTILINE)
 _NETWORK_FAILED = re.compile(r"network|resol|dns|connect|getaddrinfo|fetch|download|timed out", re.IGNORECASE)
 _NO_NETWORK = "hooks have no network; `--no-hooks` leaves them out"
-_TOO_LONG, _NO_JSON = "gave a longer answer than is read", "gave an answer that is not JSON"
 _ADDS_TEXT = (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
 _CAN_BLOCK = (
     HookEvent.PRE_TOOL_USE,
@@ -65,7 +64,8 @@ def _read(event: HookEvent, ran: ProgramRun, err: str) -> HookVerdict:
     text = ran.out.decode("utf-8-sig", "replace").strip()
     found = _object(text)
     if found is None and event is HookEvent.PRE_TOOL_USE and text.startswith("{"):
-        return HookVerdict(Verdict.ASK, f"a hook that looks at it {_TOO_LONG if ran.is_cut else _NO_JSON}")
+        what = "a longer answer than is read" if ran.is_cut else "an answer that is not JSON"
+        return HookVerdict(Verdict.ASK, f"a hook that looks at it gave {what}")
     if found is None:
         return HookVerdict(context=_bounded(text) if event in _ADDS_TEXT and b"\0" not in ran.out else "")
     return _from_object(event, found)
@@ -91,11 +91,11 @@ def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[Progr
 
 
 def _answer_of(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookVerdict:
-    """Return what one hook said, with its run, and with the way out where it may only have lacked the network."""
+    """Return what one hook said, with its run, and the way out where it may only lack the network."""
     err = sanitize(ran.err.decode("utf-8", "replace")).strip()
     hint = "" if entry.is_own else f" ({_NO_NETWORK})"
     failed = _UV_FAILED.search(err) if ran.exit_code == BLOCKS and _UV.match(entry.command) else None
-    if failed is not None:  # uv ends with the code that says no where it could not even start the hook
+    if failed is not None:  # uv could not even start the hook, and ends with the code that says no
         ran = replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
     answer = read_answer(event, ran)
     if hint and event is HookEvent.USER_PROMPT_SUBMIT and answer.blocks and _NETWORK_FAILED.search(answer.reason):

@@ -141,9 +141,6 @@ async def _feed_lane(served: Served, told: bytes) -> None:
 
 
 _UNSAFE = "{whose} hooks before tool calls cannot be read, so each call is asked about until {file} is fixed"
-_UNTRUSTED = (
-    "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `/trust` or `lmtui config trust` asks."
-)
 
 
 def hooks_trust(workspace: Path) -> FolderConsent:
@@ -222,12 +219,12 @@ def _left_out(files: HookFiles) -> tuple[str, ...]:
     if not files.folders:
         return ()
     count, names = len(files.folders), ", ".join(dict.fromkeys(entry.source for entry in files.folders))
-    words = ("1 hook", "it", "it is") if count == 1 else (f"{count} hooks", "them", "they are")
-    return (_UNTRUSTED.format(count=words[0], files=names, it=words[1], it_is=words[2]),)
+    number, it, it_is = ("1 hook", "it", "it is") if count == 1 else (f"{count} hooks", "them", "they are")
+    why = f"{number} of this folder ({names}) left out: nobody said yes to {it} as {it_is} now."
+    return (f"{why}  `/trust` or `lmtui config trust` asks.",)
 
 
 MOST_HELD = 3
-_ENOUGH = "A hook held up the end of this turn {count} times; now it ends all the same."
 _END = "a hook ended the turn"
 _END_S = 5.0
 
@@ -236,8 +233,8 @@ _END_S = 5.0
 class HookPoints:
     """The hooks of one session.
 
-    `wanted` is what they wait for.  `run` calls those that an event is for; cancelled, it has ended them before it returns.
-    `problems` says what of them cannot be read or does not hold.
+    `wanted` is what they wait for, `problems` what of them cannot be read or does not hold.  `run` calls
+    those that an event is for; cancelled, it has ended them before it returns.
     """
 
     wanted: Collection[HookEvent]
@@ -389,7 +386,7 @@ class HookPoints:
         if event not in self.wanted:
             return "", ""
         if agent.turn.held >= MOST_HELD:
-            agent.notify(_ENOUGH.format(count=MOST_HELD))
+            agent.notify(f"A hook held up the end of this turn {MOST_HELD} times; now it ends all the same.")
             return "", ""
         facts = {"stop_hook_active": agent.turn.held > 0, "last_assistant_message": text}
         verdict = await self._call_in_turn(agent, event, facts)

@@ -54,7 +54,6 @@ _MOST_FINDINGS = 12
 _MOST_FILES, _MOST_SUMMARY_CHARS = 50, 600
 _AGAIN = "An earlier attempt at this task failed ({stage}):\n{findings}\nThe folder is as it was before that attempt."
 _NO_PYC = "export PYTHONDONTWRITEBYTECODE=1"  # a compiled file is taken for that of any source as old and as long
-_CHANGED_NOTHING = "it changed nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +116,7 @@ class PlanRunner:
         self._away: dict[int, int] = {}
         self._merges = 0
         self.wake = asyncio.Event()
-        self._role_session: EngineSession | None = None
-
-    @property
-    def role_session(self) -> str:
-        """Return the id of the session in which the planner and the reviewer were asked, empty where they were not."""
-        return self._role_session.id if self._role_session is not None else ""
+        self.role_session: EngineSession | None = None
 
     async def run(self) -> None:
         """Work until nothing can be begun any more.  Cancelled, what is under way becomes ready again.
@@ -150,8 +144,8 @@ class PlanRunner:
                     await self._nap((due - datetime.now(UTC)).total_seconds())
                 await self.change(lambda _: ())  # takes up what other processes changed
         finally:
-            if self._role_session is not None:
-                await to_the_end(self._role_session.close())
+            if self.role_session is not None:
+                await to_the_end(self.role_session.close())
 
     async def change(self, change: Change) -> None:
         """Change the plan in the queue."""
@@ -267,7 +261,7 @@ class PlanRunner:
         if not best.effect.paths:
             if spec.checks and not await self.failing(spec.checks, sandbox):
                 return None, ()
-            return Stage.CODER, [await asyncio.to_thread(full_disk, self._host.workspace) or _CHANGED_NOTHING]
+            return Stage.CODER, [await asyncio.to_thread(full_disk, self._host.workspace) or "it changed nothing"]
         missing = [path for path in spec.files if path not in best.effect.paths and not await _exists(sandbox, path)]
         broken = await unparsed(sandbox, best.effect.paths)
         problems = [f"{sanitize_path(path)} is not there" for path in missing]
@@ -354,10 +348,10 @@ class PlanRunner:
 
     async def _session_for_roles(self) -> EngineSession:
         """Return the session in which the planner and the reviewer are asked."""
-        if self._role_session is None:
-            self._role_session = await self._host.new_session(Policy(is_attended=False))
-            self._role_session.rename(f"{self.plan.name}: reviews")
-        return self._role_session
+        if self.role_session is None:
+            self.role_session = await self._host.new_session(Policy(is_attended=False))
+            self.role_session.rename(f"{self.plan.name}: reviews")
+        return self.role_session
 
     async def _merge(self, work: _TaskWork, best: Attempt) -> None:
         """Make the change of a task real, check it again where others were merged meanwhile, and commit it."""

@@ -51,9 +51,6 @@ from lmtui.tui.widgets.start_page import TALL_ROWS
 from lmtui.tui.wording import tokens_text
 from lmtui.tui.workbench_api import FeatureController, Handler, tried
 
-EMPTY = "No plans yet. /pipeline PLAN.md works through a plan file."
-PLANNING = "Planning. The tasks of the plan appear here."
-NO_CHANGES = "The attempt changed no files."
 TICK_S = 0.25
 LOOK_S = 5.0  # another process may be at work
 MOST_PATCH_BYTES = 4_000_000
@@ -381,9 +378,9 @@ class PipelineScreen(BesideChat):
         self._board.show(plan)
         self._place_board()
         if is_planning(self._plans):
-            self.say_below(PLANNING, "$accent")
+            self.say_below("Planning. The tasks of the plan appear here.", "$accent")
         elif plan is None:
-            self.say_below(EMPTY, "$text-muted")
+            self.say_below("No plans yet. /pipeline PLAN.md works through a plan file.", "$text-muted")
         else:
             self.say_below(f"▲ {plan.problem}" if plan.problem else "")
         if plan is None:
@@ -597,7 +594,8 @@ def _diff_page(task: PipelineTask, folder: Path) -> CallPage:
     except OSError as error:
         raise UsageError(f"the diff cannot be read: {sanitize_path(str(path))}: {error.strerror}") from error
     note = [Part(f"attempt {attempt.number}", "$text-muted", 1)]
-    return CallPage(title, note, lambda width: whole_text(NO_CHANGES, width, "muted"), patches=parse_patch(text))
+    none = "The attempt changed no files."
+    return CallPage(title, note, lambda width: whole_text(none, width, "muted"), patches=parse_patch(text))
 
 
 class PipelineController(FeatureController):

@@ -176,7 +176,7 @@ class PipelineService(WorkspaceFeature):
             reasons = await self._judge(runner)
             if runner.plan == plan:  # nothing was left to do, and it came to the same
                 return plan
-            sessions = [runner.plan.session, runner.role_session]
+            sessions = [runner.plan.session, runner.role_session.id if runner.role_session is not None else ""]
             sessions += [attempt.session for task in runner.plan.tasks for attempt in task.attempts]
             swaps, usage = await asyncio.to_thread(_measured, SessionStore(self.host.workspace), sessions)
             elapsed_s = time.monotonic() - started

@@ -338,17 +338,13 @@ def criteria_checks(text: str) -> list[str]:
         elif not is_code and line.startswith("#"):
             number = 0
         if number and words:
-            check = _check(words, is_command=is_command and is_code)
-            is_command = bool(_CHECK_LINE.fullmatch(words)) and not check
+            field_line, code = _CHECK_LINE.fullmatch(words), _CHECK_CODE.search(words)
+            written = f"`{code[1]}`" if code else ""
+            given = words if is_command and is_code else field_line[1] if field_line else written
+            check = next(iter(commands_in(given)), "")
+            is_command = bool(field_line) and not check
             found[number] = found[number] or check
     return [*filter(None, found.values())]
-
-
-def _check(words: str, *, is_command: bool) -> str:
-    """Return the command of a line, empty where it has none; all of it where the line above asked for one."""
-    line, code = _CHECK_LINE.fullmatch(words), _CHECK_CODE.search(words)
-    given = words if is_command else line[1] if line else f"`{code[1]}`" if code else ""
-    return next(iter(commands_in(given)), "")
 
 
 def spec_text(spec: TaskSpec) -> str:
