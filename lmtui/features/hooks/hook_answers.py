@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -95,7 +96,7 @@ def _answer_of(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookVerdi
     err = sanitize(ran.err.decode("utf-8", "replace")).strip()
     hint = "" if entry.is_own else f" ({_NO_NETWORK})"
     failed = _UV_FAILED.search(err) if ran.exit_code == BLOCKS and _UV.match(entry.command) else None
-    if failed is not None:  # uv could not even start the hook, and ends with the code that says no
+    if failed is not None:  # uv could not start the hook, and ends with the code that says no
         ran = replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
     answer = read_answer(event, ran)
     if hint and event is HookEvent.USER_PROMPT_SUBMIT and answer.blocks and _NETWORK_FAILED.search(answer.reason):
@@ -143,13 +144,10 @@ def _from_object(event: HookEvent, found: Mapping[str, Any]) -> HookVerdict:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    if not text.startswith("{"):
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+    with contextlib.suppress(ValueError, RecursionError):
+        found: dict[str, Any] | None = json.loads(text) if text.startswith("{") else None
+        return found
+    return None
 
 
 def _line(text: str) -> str:

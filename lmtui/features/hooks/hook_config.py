@@ -185,18 +185,16 @@ def _is_meant_before_tools(name: str) -> bool:
 
 def _group(group: object, like: HookEntry, where: str) -> Iterator[HookEntry | str]:
     """Yield the hooks of one matcher."""
-    problem = _wrong_group(group)
-    if problem or not isinstance(group, dict):
-        yield replace(like, problem=f"{where}: {problem}")
-        return
-    for hook in group["hooks"]:
-        yield from _hook(hook, replace(like, matcher=group.get("matcher") or ""), where)
-
-
-def _wrong_group(group: object) -> str:
     if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-        return f"it is not an object with a list of hooks. {_FIX}"
-    matcher = group.get("matcher") or ""
+        yield replace(like, problem=f"{where}: it is not an object with a list of hooks. {_FIX}")
+    elif problem := _wrong_matcher(matcher := group.get("matcher") or ""):
+        yield replace(like, problem=f"{where}: {problem}")
+    else:
+        for hook in group["hooks"]:
+            yield from _hook(hook, replace(like, matcher=matcher), where)
+
+
+def _wrong_matcher(matcher: object) -> str:
     if not isinstance(matcher, str):
         return f"its matcher is not text. {_FIX}"
     try:

@@ -6,6 +6,7 @@ joined, so that a task may wait for one of an earlier part.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -125,13 +126,11 @@ def _values(text: str) -> list[object]:
     decoder = json.JSONDecoder(strict=False)
     for written in (text, without_commas(text)):
         values, at = list[object](), 0
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             while found := _STARTS.search(written, at):
                 value, at = decoder.raw_decode(written, found.start())
                 values.append(value)
-        except (ValueError, RecursionError):
-            continue
-        return values
+            return values
     raise ToolError("the JSON in your answer is not complete.", f"Answer with {FORM}")
 
 
@@ -296,9 +295,10 @@ async def decompose(
 ) -> dict[int, TaskSpec]:
     """Return the tasks of a plan, by number from 1.
 
-    A task list needs no model.  Else each part of the plan is asked about, once more with what was wrong where the answer
-    cannot be used; then its halves are.  `keep` gets the digest of a part with its answer, which `known` gives back when
-    planning is tried again.  A survey that leaves less room than itself is left out.
+    A task list needs no model.  Else each part of the plan is asked about, once more with what was wrong
+    where the answer cannot be used; then its halves are.  `keep` gets the digest of a part with its
+    answer, which `known` gives back when planning is tried again.  A survey that leaves less room than
+    itself is left out.
 
     Raises:
         UsageError: the plan is impossible, or the model's window is small.
@@ -316,11 +316,9 @@ async def decompose(
     while rest:
         part = rest.pop(0)
         digest, is_all = plan_id(part), not parts and not rest
-        try:
+        with contextlib.suppress(ToolError):  # where it was not planned before
             parts.append(with_excerpts(read_tasks((known or {}).get(digest, ""), may_be_empty=True), part))
             continue
-        except ToolError:
-            pass  # it was not planned before
         titles = _titles(parts, int(window_tokens * _TITLES_RATIO), count_tokens)
         prompt = planner_prompt(part, survey, titles, "The plan" if is_all else _PART)
         try:

@@ -181,14 +181,12 @@ class PlanRunner:
     async def _is_merged(self, task: PipelineTask, merge: Merge) -> bool:
         """Tell whether the changes of a task are in the workspace; where others are in the same files, its checks decide."""
         sandbox = await self._host.sandbox()
-        try:
+        with contextlib.suppress(SandboxError):
             now = (await sandbox.checkpoints.snapshot()).id
             if not await sandbox.checkpoints.changes(merge.after, now, merge.paths):
                 return True
             if not await sandbox.checkpoints.changes(merge.before, now, merge.paths):
                 return False
-        except SandboxError:
-            pass
         return bool(task.spec.checks) and not await self.failing(task.spec.checks)
 
     async def _wave(self, tasks: Sequence[PipelineTask], slots: int) -> None:
@@ -452,11 +450,10 @@ def _record(attempt: Attempt, number: int) -> TaskAttempt:
 
 
 async def _exists(sandbox: WorkspaceSandbox, path: str) -> bool:
-    try:
+    with contextlib.suppress(SandboxError):
         _ = await sandbox.read_file(path, 1)
-    except SandboxError:
-        return False
-    return True
+        return True
+    return False
 
 
 MAX_SUBJECT_CHARS = 72

@@ -472,12 +472,10 @@ def _measured(store: SessionStore, sessions: Iterable[str]) -> tuple[dict[str, i
     """Count how often models were changed and loaded in sessions, and what each role used.  Blocks (disk)."""
     total, found = Counter[str](), list[Event]()
     for session in dict.fromkeys(filter(None, sessions)):
-        try:
+        with contextlib.suppress(LmtuiError):
             history = load(store.path(session)).events
-        except LmtuiError:
-            continue
-        total.update(asdict(swaps_of(history)))
-        found += [each.event for each in history]
+            total.update(asdict(swaps_of(history)))
+            found += [each.event for each in history]
     return dict(total), usage_by_role(found)
 
 
