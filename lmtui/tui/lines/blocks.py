@@ -65,9 +65,9 @@ class Block:
         """Tell whether there is more to show or to hide."""
         return False
 
-    @abstractmethod
     def estimate(self, width: int) -> int:
-        """Return about how many lines the block has, without drawing it."""
+        """Return about how many lines the block has, without drawing it: here from length and newlines."""
+        return _guess(self.copy_text(), width)
 
     @abstractmethod
     def body(self, width: int) -> list[Line]:
@@ -222,10 +222,6 @@ class NoticeBlock(Block):
     def marks(self) -> frozenset[Mark]:
         """Return that an error is here, if it is one."""
         return frozenset({Mark.ERROR}) if self._level is Level.ERROR else frozenset()
-
-    def estimate(self, width: int) -> int:
-        """Guess from length and newlines."""
-        return _guess(self._text, width)
 
     def body(self, width: int) -> list[Line]:
         """Return the text behind its sign."""
@@ -474,10 +470,6 @@ class StoredAnswer(Block):
     def __init__(self, text: str) -> None:
         super().__init__()
         self._text = text
-
-    def estimate(self, width: int) -> int:
-        """Guess from length and newlines."""
-        return 1 + self._text.count("\n") + len(self._text) // max(1, width)
 
     def body(self, width: int) -> list[Line]:
         """Return the lines of the Markdown."""

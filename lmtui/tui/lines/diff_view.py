@@ -28,7 +28,7 @@ class DiffLines(LineSource):
     def __init__(self, split_from: int, heading: Heading | None) -> None:
         self._split_from = split_from
         self._heading = heading
-        self._wants_split: bool | None = None
+        self.wants_split: bool | None = None
         self.files: tuple[FilePatch, ...] = ()
         self._opened: frozenset[int] = frozenset()
         self.matches = Matches[int]()
@@ -37,8 +37,8 @@ class DiffLines(LineSource):
     @property
     def is_split(self) -> bool:
         """Tell whether the sides are next to each other."""
-        if self._wants_split is not None:
-            return self._wants_split
+        if self.wants_split is not None:
+            return self.wants_split
         return self.width >= self._split_from and self.can_split
 
     @property
@@ -67,19 +67,11 @@ class DiffLines(LineSource):
         new = [line.new for line in lines if line.sign == "+"] or [line.new for line in lines if line.new][:1]
         return f"{mention_text(path)}:{new[0]}-{new[-1]}" if new else path
 
-    def top_of(self, path: str) -> int:
-        """Return the line in which a file begins, 0 for none."""
-        return next((self.layout.file_tops[at] for at, file in enumerate(self.files) if file.path == path), 0)
-
     def show(self, files: tuple[FilePatch, ...]) -> None:
         """Show patches, and look for nothing any more."""
         self.files = files
         self._opened = frozenset()
         self.matches.take("", ())
-
-    def toggle_split(self) -> None:
-        """Change between side by side and one column."""
-        self._wants_split = not self.is_split
 
     def toggle_folds(self) -> None:
         """Show all unchanged lines that are known, or leave all of them out."""
@@ -170,7 +162,9 @@ class HunkScroller(LineScroller):
     def go_to_file(self, path: str) -> None:
         """Bring the beginning of a file to the top, or that of the first one."""
         self._diff.sync()
-        self._diff.jump(self._diff.source.top_of(path))
+        source = self._diff.source
+        tops = zip(source.files, source.layout.file_tops, strict=True)
+        self._diff.jump(next((top for file, top in tops if file.path == path), 0))
         self.note_place()
 
     def _set_hunk(self, hunk: int) -> None:
@@ -226,7 +220,7 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def toggle_split(self) -> None:
         """Change between side by side and one column."""
-        self.source.toggle_split()
+        self.source.wants_split = not self.source.is_split
         self.lay_out()
 
     def toggle_folds(self) -> None:

@@ -17,7 +17,7 @@ from textual.worker import Worker
 from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.errors import LmtuiError
 from lmtui.core.hosts import is_same_server
-from lmtui.core.roles import ModelRole, Roles
+from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
     KEY_NOTES,
@@ -284,7 +284,7 @@ class ModelController:
         if not self._is_server_in_use(url):
             self._tell("Roles apply to the server in use: use a model of this server first", is_error=True)
             return
-        now = {role: own.model for role, own in self._roles().items() if own.model}
+        now = {role: own.model for role, own in self.host.settings.roles().items() if own.model}
         notes = {role: ROLE_NOTES[role] + (f"; now {sanitize_line(now[role])}" if role in now else "") for role in ModelRole}
         notes |= {role: "this model; choose it to remove the role" for role in ModelRole if now.get(role) == model}
         picker = Picker(
@@ -307,13 +307,10 @@ class ModelController:
         active = self._workbench.active
         return active is not None and is_same_server(active.state.model.url, url)
 
-    def _roles(self) -> Roles:
-        return self.host.settings.roles()
-
     def roles_of(self, url: str, model: str) -> tuple[str, ...]:
         """Return the roles of a model; only those of the server in use have some."""
-        found = [str(role) for role, own in self._roles().items() if own.model in (model, model.removesuffix(":latest"))]
-        return tuple(found) if self._is_server_in_use(url) else ()
+        names, roles = (model, model.removesuffix(":latest")), self.host.settings.roles()
+        return tuple(str(role) for role, own in roles.items() if own.model in names and self._is_server_in_use(url))
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""

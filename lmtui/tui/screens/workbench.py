@@ -425,8 +425,8 @@ class Workbench(Screen[None]):
 
     @on(Prompt.Paged)
     def _page(self, event: Prompt.Paged) -> None:
-        if not isinstance(self.state, Starting):
-            self.state.panes.page_chat(event.pages)
+        if not isinstance(self.state, Starting) and self.state.panes.current is not None:
+            self.state.panes.current.transcript.scroller.page(event.pages)
 
     @on(Prompt.Changed)
     def _bring_questions_back(self) -> None:

@@ -413,12 +413,6 @@ class Panes(Columns):
         current = self.current
         return None if current is None else current.log if name == "log" else current.transcript
 
-    def page_chat(self, pages: int) -> None:
-        """Scroll the conversation by pages."""
-        if self.current is not None:
-            transcript = self.current.transcript
-            transcript.scroller.page(pages)
-
     def cover_end(self, rows: int) -> None:
         """Keep the end of the conversation above so many rows that something floats over."""
         if self.current is not None and self.current.transcript.covered_rows != rows:
