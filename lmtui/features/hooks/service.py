@@ -67,7 +67,7 @@ _SHELL = ("/bin/sh", "-c", 'command -v bash >/dev/null && exec bash -c "$1"; exe
 
 
 def host_environment(environ: Mapping[str, str], workspace: Path) -> dict[str, str]:
-    """Return what a program on this machine gets of lmtui's environment: nothing that could hold a key."""
+    """Return what a local program gets of lmtui's environment: nothing that could hold a key."""
     kept = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith("LC_")}
     # the shell says in English what it does not find, whatever the language: see `hooks_answer`
     return {**kept, "LANGUAGE": "en", "TERM": "dumb", "CLAUDE_PROJECT_DIR": str(workspace), "LMTUI_WORKSPACE": str(workspace)}
@@ -233,8 +233,8 @@ _END_S = 5.0
 class HookPoints:
     """The hooks of one session.
 
-    `wanted` is what they wait for, `problems` what of them cannot be read or does not hold.  `run` calls
-    those that an event is for; cancelled, it has ended them before it returns.
+    `wanted` is what they wait for, `problems` what of them cannot be read or does not hold.
+    `run` calls those that an event is for; cancelled, it has ended them before it returns.
     """
 
     wanted: Collection[HookEvent]

@@ -87,7 +87,7 @@ class RunWatcher:
 
 @dataclass(slots=True)
 class _TaskWork:
-    """One task under way: what tries it, the best attempt, and how often something had been merged when it began."""
+    """One task under way: what tries it, the best attempt, and how much had been merged when it began."""
 
     task: PipelineTask
     attempts: TaskAttempts
@@ -119,7 +119,7 @@ class PlanRunner:
         self.role_session: EngineSession | None = None
 
     async def run(self) -> None:
-        """Work until nothing can be begun any more.  Cancelled, what is under way becomes ready again.
+        """Work until nothing more can be begun.  Cancelled, what is under way becomes ready again.
 
         Raises:
             LmtuiError: the work cannot go on at all (no overlays, no model server chosen).
@@ -211,7 +211,7 @@ class PlanRunner:
                 await to_the_end(work.attempts.close())
 
     async def _code(self, free: asyncio.Semaphore, work: _TaskWork) -> None:
-        """Have a task done in an overlay and judge what came of it; what passes stays in `work.best`."""
+        """Have a task done in an overlay and judge it; what passes stays in `work.best`."""
         async with free:
             task = work.task
             await self._set(task.id, PipelineState.CODING, why="")
@@ -335,21 +335,16 @@ class PlanRunner:
         if ModelRole.REVIEWER not in parse_roles(config.roles) or best.effect is None or best.effect.is_empty:
             return
         await self._set(work.task.id, PipelineState.REVIEWING)
-        session = await self._session_for_roles()
+        if self.role_session is None:
+            self.role_session = await self._host.new_session(Policy(is_attended=False))
+            self.role_session.rename(f"{self.plan.name}: reviews")
         diff = "\n".join(each.diff or f"{each.kind} {each.path}" for each in best.effect.ordered)
-        written = await session.role_requests.review(task_prompt(self.plan, work.task), diff)
+        written = await self.role_session.role_requests.review(task_prompt(self.plan, work.task), diff)
         if not written.is_usable:
             self._watcher.on_note(f"task {work.task.id}: not reviewed, the reviewer gave no usable answer")
         work.record = replace(work.record, findings=tuple(str(each) for each in written.findings[:_MOST_FINDINGS]))
         if blocking := blocking_findings(written, Gate(config.gate)):
             await self._reject(work, Stage.REVIEWER, [str(each) for each in blocking])
-
-    async def _session_for_roles(self) -> EngineSession:
-        """Return the session in which the planner and the reviewer are asked."""
-        if self.role_session is None:
-            self.role_session = await self._host.new_session(Policy(is_attended=False))
-            self.role_session.rename(f"{self.plan.name}: reviews")
-        return self.role_session
 
     async def _merge(self, work: _TaskWork, best: Attempt) -> None:
         """Make the change of a task real, check it again where others were merged meanwhile, and commit it."""
@@ -508,10 +503,9 @@ class CommitTrace:
 
     async def is_repository(self) -> bool:
         """Tell whether the workspace is one."""
-        try:
+        with contextlib.suppress(SandboxError):
             return (await self.sandbox.run_git(["rev-parse", "--is-inside-work-tree"])).output.strip() == "true"
-        except SandboxError:
-            return False
+        return False
 
     async def _git(self, *arguments: str, paths: Sequence[str], writes: bool = False) -> list[ExecResult]:
         """Run git on files, some at a time."""
