@@ -36,7 +36,6 @@ def _is_inside(path: str) -> str:
 _Path = Annotated[str, Field(max_length=4096), AfterValidator(_stays_below)]
 _Line = Annotated[str, Field(max_length=4096)]
 # JSON has lists where a tuple is meant; what is in them stays strict.
-_Entry = Annotated[tuple[_Path, Literal["file", "dir", "link", "other"], _Count], Strict(strict=False)]
 _Match = Annotated[tuple[_Path, _Count, _Line, bool], Strict(strict=False)]
 _HexPath = Annotated[str, Field(max_length=8192, pattern=r"^(?:[0-9a-f]{2})*$"), AfterValidator(_is_inside)]
 _Found = Annotated[
@@ -86,12 +85,6 @@ class ReadReply(Reply):
     size: _Count
     mode: Annotated[int, Field(ge=0, le=0o7777)]
     sha256: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{64})?$")]
-
-
-class ListReply(Reply):
-    """The entries of a folder: path, kind, size."""
-
-    entries: Annotated[list[_Entry], Field(max_length=100_000)]
 
 
 class ListingReply(Reply):

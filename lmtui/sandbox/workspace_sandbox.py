@@ -39,7 +39,7 @@ from lmtui.core.workspace import (
 from lmtui.paths import kept_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, Backend
-from lmtui.sandbox.guest.beneath import Refused
+from lmtui.sandbox.guest.beneath import Refused, shown
 from lmtui.sandbox.guest.listing import glob_expression
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.host_paths import locate, make_for_owner
@@ -52,14 +52,14 @@ from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.repository import is_of_another, local_remote
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
-from lmtui.sandbox.workspace_states import SandboxCheckpoints, SandboxListing
+from lmtui.sandbox.workspace_states import SandboxCheckpoints, SandboxListing, read_entries
 
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
 _GIT_MEMORY_MB = 1024
 _MAX_MESSAGE_BYTES = 100_000
 _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
-_LOOKING = frozenset({"read", "real", "list", "glob", "grep"})
+_LOOKING = frozenset({"read", "real", "listing", "glob", "grep"})
 _READ_ONLY_GIT = re.compile(r"(?is)\.git\b.{0,200}read-only|index\.lock|temporary object directory")
 _OTHER_GIT = "[the .git of another repository in the workspace is read-only; the user can run this in a terminal]"
 _LITERAL = "[git takes paths as they are written here, patterns too: name the files]"
@@ -418,9 +418,10 @@ class WorkspaceSandbox:
         return reply.is_so
 
     async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
-        reply, _ = await self._call("list", replies.ListReply, at=path, depth=depth, max_entries=max_entries)
+        shape = replies.ListingReply
+        _, data = await self._call("listing", shape, at=path, what="folder", depth=depth, max_entries=max_entries)
         folder, _ = self._locate(path)
-        return [DirEntry(_below(folder, name), kind, size) for name, kind, size in reply.entries]
+        return [DirEntry(_below(folder, shown(each.path)), each.kind, each.size_bytes) for each in read_entries(data)]
 
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
         folder, pattern = self._locate(pattern)

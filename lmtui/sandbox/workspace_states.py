@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
 from lmtui.core.ports import Snapshot
@@ -127,6 +128,7 @@ class SandboxCheckpoints:
 
 
 _LIST_S = 30.0
+_ENTRY = re.compile(r"([dflo])(\d{1,20}) (.+)", re.DOTALL | re.ASCII)
 _LETTER_KINDS = {"d": "dir", "f": "file", "l": "link", "o": "other"}
 _STATES = {"!!": GitState.IGNORED, "??": GitState.UNTRACKED}
 _STATES |= dict.fromkeys(("DD", "AU", "UD", "UA", "DU", "AA", "UU"), GitState.CONFLICTED)
@@ -142,8 +144,10 @@ class SandboxListing:
     async def folder(self, path: str) -> Sequence[DirEntry]:
         """Return the entries of a folder, folders first; `.git` and `.lmagent` are left out."""
         folder = relative_path(path, self._pool.workspace).rstrip("/")
-        _, data = await self._call("folder", path=folder)
-        return await asyncio.to_thread(_entries, folder, data)
+        _, data = await self._call("folder", path=folder, depth=1, max_entries=MAX_BYTES)
+        prefix = f"{folder}/" if folder else ""  # as it was asked for: links may lead elsewhere
+        found = await asyncio.to_thread(read_entries, data)
+        return [replace(each, path=prefix + each.path.rpartition("/")[2]) for each in found]
 
     async def paths(self, max_paths: int) -> tuple[Sequence[str], bool]:
         """Return every file that ignore rules do not leave out, sorted, and whether there are more.
@@ -171,14 +175,14 @@ def _records(data: bytes) -> list[str]:
     return data.decode("utf-8", "surrogateescape").split("\0") if data else []
 
 
-def _entries(folder: str, data: bytes) -> list[DirEntry]:
-    prefix = f"{folder}/" if folder else ""
+def read_entries(data: bytes) -> list[DirEntry]:
+    """Return what a listing of a folder says: a letter for the kind, the size, and the path of each entry."""
     found: list[DirEntry] = []
     for record in _records(data):
-        kind, name = _LETTER_KINDS.get(record[:1]), record[1:]
-        if kind is None or "/" in name or name in ("", ".", "..") or len(name) > 255:
+        entry = _ENTRY.fullmatch(record)
+        if entry is None or not _is_inside(entry[3]):
             raise SandboxError("the sandbox sent a listing with a name that cannot be")
-        found.append(DirEntry(prefix + name, kind))
+        found.append(DirEntry(entry[3], _LETTER_KINDS[entry[1]], int(entry[2])))
     return found
 
 

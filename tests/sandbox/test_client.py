@@ -157,17 +157,18 @@ def test_an_error_of_the_supervisor_is_passed_on_bounded_and_without_what_a_term
     assert len(str(raised.value)) <= 4000
 
 
-@given(entries=st.lists(st.tuples(st.text(max_size=10), st.sampled_from(["file", "dir"]), st.integers(-5, 5))))
-def test_lists_are_checked_entry_by_entry(entries: list[tuple[str, str, int]]) -> None:
-    facts: dict[str, object] = {"entries": [list(entry) for entry in entries]}
+@given(lines=st.lists(st.tuples(st.text(max_size=10), st.integers(-5, 5), st.text(max_size=10), st.booleans())))
+def test_lists_are_checked_entry_by_entry(lines: list[tuple[str, int, str, bool]]) -> None:
+    facts: dict[str, object] = {"matches": [list(line) for line in lines]}
     is_good = all(
-        size >= 0 and not path.startswith("/") and "\0" not in path and ".." not in path.split("/") for path, _, size in entries
+        number >= 0 and not path.startswith("/") and "\0" not in path and ".." not in path.split("/")
+        for path, number, *_ in lines
     )
     if is_good:
-        assert len(replies.parse(facts, replies.ListReply).entries) == len(entries)
+        assert len(replies.parse(facts, replies.GrepReply).matches) == len(lines)
     else:
         with pytest.raises(SandboxError):
-            replies.parse(facts, replies.ListReply)
+            replies.parse(facts, replies.GrepReply)
 
 
 async def test_one_that_is_replaced_answers_what_it_was_asked() -> None:

@@ -84,18 +84,6 @@ def make_directory(root: Root, path: str) -> Message:
     return {"is_so": make_folders(root, path)}
 
 
-def list_directory(root: Root, path: str, depth: int, max_entries: int) -> Message:
-    """List a folder, folders first, each followed by what is in it down to `depth`."""
-    found: list[list[object]] = []
-    with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as (folder, real):
-        for inner, kind, entry in entries(folder, real, depth):
-            with suppress(OSError):
-                found.append([beneath.shown(inner), kind, entry.stat(follow_symlinks=False).st_size if kind == "file" else 0])
-            if len(found) >= max_entries:
-                break
-    return {"entries": found}
-
-
 def entries(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, str, os.DirEntry[str]]]:
     """Yield the path, the kind and the entry of what is in an open folder, folders first, down to `depth`."""
     try:

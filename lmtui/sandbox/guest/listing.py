@@ -311,7 +311,7 @@ def answer(root: Root, message: Message, settings: Settings) -> Message:
     """
     match message["what"]:
         case "folder":
-            return _packed(_folder(root, str(message["path"])))
+            return _packed(_folder(root, str(message["path"]), int(message["depth"]), int(message["max_entries"])))
         case "paths":
             listed = _git(_FILES, settings)
             return _packed(_walk(root, int(message["max_paths"])) if listed is None else _records(listed))
@@ -344,11 +344,13 @@ def _records(listed: bytes) -> list[bytes]:
     return listed.removesuffix(b"\0").split(b"\0") if listed else []
 
 
-def _folder(root: Root, path: str) -> Iterator[bytes]:
-    """Yield a letter for the kind (d, f, l, o) and the name of each entry, folders first."""
-    with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as (folder, _):
-        for name, kind, _ in files.entries(folder, "", 1):
-            yield os.fsencode(kind[0] + name)
+def _folder(root: Root, path: str, depth: int, max_entries: int) -> Iterator[bytes]:
+    """Yield a letter for the kind (d, f, l, o), the size and the path of entries, folders first, each followed by its own."""
+    with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as (folder, real):
+        for inner, kind, entry in islice(files.entries(folder, real, depth), max_entries):
+            with suppress(OSError):
+                size = entry.stat(follow_symlinks=False).st_size if kind == "file" else 0
+                yield os.fsencode(f"{kind[0]}{size} {inner}")
 
 
 def _walk(root: Root, max_paths: int) -> Iterator[bytes]:

@@ -120,7 +120,7 @@ class Supervisor:
             "write": self._write,
             "real": lambda _, message, __: files.real_paths(self._root_of(message), list(message["paths"])),
             "mkdir": self._mkdir,
-            **dict.fromkeys(("list", "listing", "glob", "grep"), self._search),
+            **dict.fromkeys(("listing", "glob", "grep"), self._search),
             "guard": self._ask_guard,
             "freeze": lambda *_: {"is_so": process_tree.freeze()},
             "thaw": self._thaw,
@@ -279,9 +279,8 @@ class Supervisor:
             raise Refused("the workspace is read-only here")
 
     def _search(self, identity: int, message: Message, _data: bytes) -> None:
-        root, what, most = self._root_of(message), message["op"], message.get("max_entries", 0)
+        root, what = self._root_of(message), message["op"]
         tasks: dict[str, Callable[[], Message]] = {
-            "list": lambda: files.list_directory(root, message["path"], message["depth"], most),
             "listing": lambda: _module("listing").answer(root, message, self._options),
             "glob": lambda: _module("listing").glob(root, message["expression"], message["max_results"]),
             "grep": lambda: _module("listing").grep(root, message["query"]),
