@@ -164,24 +164,17 @@ class ThinkingBlock(Block):
 
     def __init__(self, thinking: str = "", thinking_s: float = 0.0) -> None:
         super().__init__()
-        self.thinking_s = thinking_s
+        self.thinking, self.thinking_s = thinking, thinking_s
         self.is_live = False
-        self._parts = [thinking] if thinking else []
 
     @property
     def can_fold(self) -> bool:
         """Tell that there is thinking to read."""
         return True
 
-    @property
-    def thinking(self) -> str:
-        if len(self._parts) > 1:
-            self._parts = ["".join(self._parts)]
-        return self._parts[0] if self._parts else ""
-
     def think(self, text: str, elapsed_s: float) -> None:
         """Take some more thinking."""
-        self._parts.append(text)
+        self.thinking += text
         self.thinking_s = elapsed_s
 
     def estimate(self, width: int) -> int:
@@ -383,18 +376,11 @@ class AnswerStream:
     """Splits an answer as it arrives.  `blocks` grows; only the last of them still changes."""
 
     def __init__(self) -> None:
+        self.text = ""  # so far, as it came
         self.is_finished = False
         self._splitter = PieceSplitter()
         self._partial = ""
-        self._parts: list[str] = []
         self.blocks: list[AnswerBlock] = [AnswerBlock(self)]
-
-    @property
-    def text(self) -> str:
-        """Return the text so far, as it came."""
-        if len(self._parts) > 1:
-            self._parts = ["".join(self._parts)]
-        return self._parts[0] if self._parts else ""
 
     @property
     def is_blank(self) -> bool:
@@ -403,7 +389,7 @@ class AnswerStream:
 
     def feed(self, text: str) -> None:
         """Take some more text, cut anywhere."""
-        self._parts.append(text)
+        self.text += text
         *whole, self._partial = (self._partial + text).split("\n")
         for raw in whole:
             self._line(self._cut_long(raw))
@@ -411,8 +397,6 @@ class AnswerStream:
 
     def finish(self) -> None:
         """Take the end of the text."""
-        if self.is_finished:
-            return
         if self._partial:
             self._line(self._partial)
             self._partial = ""

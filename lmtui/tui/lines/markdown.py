@@ -150,9 +150,6 @@ class PieceSplitter:
     is_closed: bool = False
     is_cut: bool = False
 
-    def __post_init__(self) -> None:
-        self._resume()
-
     def ends_before(self, line: str) -> bool:
         """Tell whether the piece that is open is complete when this line comes next."""
         if not self.lines:
@@ -193,7 +190,8 @@ class PieceSplitter:
             piece = Piece(self.kind, tuple(self.lines), self.has_gap, self.opening.fence, self.opening.head)
         self.opening = self._next_opening()
         self.lines, self.blanks, self.inner, self.is_closed, self.is_cut = [], 0, "", False, False
-        self._resume()
+        self.has_gap = False
+        self.kind = "fence" if self.opening.marker else "table" if self.opening.head else ""
         return piece
 
     def fork(self) -> PieceSplitter:
@@ -206,10 +204,6 @@ class PieceSplitter:
         """End the open piece here (its line is too long); what follows joins it without a blank line."""
         if self.kind != "fence":
             self.is_closed = self.is_cut = True
-
-    def _resume(self) -> None:
-        self.has_gap = False
-        self.kind = "fence" if self.opening.marker else "table" if self.opening.head else ""
 
     def _next_opening(self) -> Opening:
         now = self.opening
@@ -350,7 +344,7 @@ class _Document:
         self._head_lines = head_lines
         self._lines: list[Line] = []
         self._prefixes: list[tuple[Line, Line]] = []
-        self._numbering: list[int] = []
+        self._list_depth = 0
         self._wants_gap = False
 
     def lines_of(self, source: str) -> list[Line]:
@@ -376,15 +370,13 @@ class _Document:
         match token.type:
             case "paragraph_close" | "heading_close":
                 self._wants_gap = not token.hidden
-            case "bullet_list_open":
-                self._numbering.append(-1)
-            case "ordered_list_open":
-                self._numbering.append(0)
+            case "bullet_list_open" | "ordered_list_open":
+                self._list_depth += 1
             case "bullet_list_close" | "ordered_list_close":
-                self._numbering.pop()
-                self._wants_gap = not self._numbering
+                self._list_depth -= 1
+                self._wants_gap = not self._list_depth
             case "list_item_open":
-                mark = _BULLET if self._numbering[-1] < 0 else f"{token.info}{token.markup} "
+                mark = f"{token.info}{token.markup} " if token.info else _BULLET
                 self._prefixes.append((((mark, "muted"),), ((" " * len(mark), ""),)))
             case "blockquote_open":
                 self._prefixes.append((_QUOTE, _QUOTE))
