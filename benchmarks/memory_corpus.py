@@ -39,7 +39,7 @@ HELD_OUT_NAMES = {
     "JobList.action_jobs_new": "lmtui/features/jobs/screens.py",
     "check_socket_folder": "lmtui/host/connect.py",
     "CommandEffect.lines": "lmtui/core/workspace.py",
-    "LOOK_ALIKES": "lmtui/core/unicode_tables.py",
+    "HIDDEN_NAMED": "lmtui/core/look_alikes.py",
     "Spinner.sign": "lmtui/tui/widgets/bars.py",
     "NEVER_BROAD": "lmtui/core/permissions/shell_review.py",
     "WorkspaceSandbox.mask": "lmtui/sandbox/workspace_sandbox.py",
@@ -205,7 +205,6 @@ HELD_OUT_PARAPHRASES = {
     "letters from other alphabets that fool a reader": (
         "lmtui/core/look_alikes.py",
         "lmtui/core/sanitize.py",
-        "lmtui/core/unicode_tables.py",
         "SECURITY.md",
     ),
     "repair broken braces and commas in what a model wrote": ("lmtui/core/lenient_json.py", "lmtui/models/parsing/"),

@@ -17,7 +17,14 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from lmtui.core.unicode_tables import BLANK, DEFAULT_IGNORABLE, SEPARATORS
+# Insides of classes of regular expressions, from Unicode 15.0.0: the property Default_Ignorable_Code_Point, the categories Zs,
+# Zl and Zp without the space, and what is drawn as nothing though no property says so.
+_IGNORABLE = (
+    "\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_SEPARATORS = "\u00a0\u1680\u2000-\u200a\u2028-\u2029\u202f\u205f\u3000"
+_BLANK = "\u2800\ufff9-\ufffb\U0001d159"
 
 
 def pluralize(number: int, thing: str) -> str:
@@ -92,7 +99,7 @@ _SEQUENCES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_HIDDEN_CLASS = f"{DEFAULT_IGNORABLE}{SEPARATORS}{BLANK}\ud800-\udfff"
+_HIDDEN_CLASS = f"{_IGNORABLE}{_SEPARATORS}{_BLANK}\ud800-\udfff"
 _HIDDEN = f"[{_HIDDEN_CLASS}]"
 # Prose keeps these: spaces, and joiners and variation selectors between or after the characters of `_BASE`.
 _PROSE_BLANKS = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000"
