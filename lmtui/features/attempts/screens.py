@@ -298,7 +298,7 @@ class AttemptsScreen(BesideChat):
         added, removed = current.lines
         title = [Part(f"Attempt {current.number}", "bold"), Part(pluralize(len(current.effect.changes), "file"), "$text-muted")]
         note = [Part(f"+{added} {MINUS}{removed}", "$text-muted", 1)]
-        page = CallPage(title, note, lambda _: [], current.effect.ordered)
+        page = CallPage(title, note, lambda _: [], patches_of(current.effect.ordered))
         _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Attempt"))
 
     def action_attempts_hunks(self) -> None:

@@ -32,16 +32,13 @@ LOOK_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class CallPage:
-    """What is read: its title, what is said at the right of it, its lines, or the changes or patches that are shown in
-    their place.
-    """
+    """What is read: its title, what is said at the right of it, its lines, or the patches that are shown in their place."""
 
     title: Sequence[Part]
     note: Sequence[Part]
     lines: Callable[[int], list[Line]]
-    changes: Sequence[FileChange] = ()
+    patches: tuple[FilePatch, ...] = ()
     is_running: bool = False
-    patches: Sequence[FilePatch] = ()
 
 
 class OutputScreen(BesideChat):
@@ -90,14 +87,13 @@ class OutputScreen(BesideChat):
             return
         is_first, found = self._seen is None, self._read(self._call_id)
         self._title.show(found.title, found.note)
-        patches = (*patches_of(found.changes), *found.patches)
-        self._diff.display, self._page.display = bool(patches), not patches
-        if patches:
-            self._diff.show_patches(patches)
+        self._diff.display, self._page.display = bool(found.patches), not found.patches
+        if found.patches:
+            self._diff.show_patches(found.patches)
         else:
             self._page.show(found.lines)
         if is_first or self.focused is None or not self.focused.display:
-            (self._diff if patches else self._page).focus()
+            (self._diff if found.patches else self._page).focus()
         self._seen = found
 
 
@@ -179,7 +175,7 @@ def call_output(history: Sequence[Envelope], call_id: str, written: str = "") ->
         return [line for name, text in parts if text for line in _section(name, text, width)]
 
     took = f"{'ok' if finished.ok else 'failed'} in {seconds(finished.elapsed_ms / 1000)}" if finished else "running"
-    shown = changes if started.tool in ("edit", "write") else ()
+    shown = patches_of(changes) if started.tool in ("edit", "write") else ()
     return CallPage(title, [Part(took, "$text-muted", 1)], lines, shown, finished is None)
 
 

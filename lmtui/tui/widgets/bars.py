@@ -222,8 +222,7 @@ class SayLine(Static):
     def __init__(self) -> None:
         super().__init__("", id="say", markup=False)
         self.say_s = SAY_S
-        self._said: dict[str, Tone] = {}
-        self._ends: dict[str, Timer] = {}
+        self._said: dict[str, tuple[Tone, Timer | None]] = {}
         self._x, self._room = 0, 0
 
     def place(self, x: int, room: int) -> None:
@@ -238,10 +237,8 @@ class SayLine(Static):
             self.clear()
             return
         while len(self._said) >= MOST_NOTICES:
-            self._forget(next((each for each, other in self._said.items() if other != "error"), next(iter(self._said))))
-        self._said[text] = tone
-        if tone != "error":
-            self._ends[text] = call_after(self, self.say_s, lambda: self.clear(text))
+            self._forget(next((each for each, (other, _) in self._said.items() if other != "error"), next(iter(self._said))))
+        self._said[text] = tone, None if tone == "error" else call_after(self, self.say_s, lambda: self.clear(text))
         self._draw()
 
     def clear(self, *texts: str) -> None:
@@ -253,16 +250,16 @@ class SayLine(Static):
 
     def clear_errors(self) -> None:
         """Put errors away that are repaired."""
-        self.clear(*([text for text, tone in self._said.items() if tone == "error"] or [""]))
+        self.clear(*([text for text, (tone, _) in self._said.items() if tone == "error"] or [""]))
 
     def _forget(self, text: str) -> None:
-        _ = self._said.pop(text, None)
-        if (timer := self._ends.pop(text, None)) is not None:
+        _, timer = self._said.pop(text, ("info", None))
+        if timer is not None:
             timer.stop()
 
     def _draw(self) -> None:
         room = max(4, self._room or self.app.size.width)
-        lines = [line for text, tone in self._said.items() for line in _notice(text, tone, room)]
+        lines = [line for text, (tone, _) in self._said.items() for line in _notice(text, tone, room)]
         cells = max((line.cell_length for line in lines), default=0) + 1
         self.display = bool(lines)
         self.styles.width, self.styles.offset = cells, (self._x + max(0, room - cells), 0)
