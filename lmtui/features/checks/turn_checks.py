@@ -198,7 +198,7 @@ class TurnChecks:
 
     def __init__(self, ladder: FixingLadder) -> None:
         self.ladder = ladder
-        self._turn, self._progress = "", CheckProgress()
+        self._progress = CheckProgress()
 
     def register(self, points: TurnPoints) -> None:
         """Let the points be called at which work is checked."""
@@ -208,12 +208,6 @@ class TurnChecks:
         points.turn_end.insert(0, self._may_end)  # others may hold up what is right
         points.after_turn.append(_pause_goal)
 
-    def _of(self, agent: Agent) -> CheckProgress:
-        """Return how far the checks of the turn are."""
-        if self._turn != agent.turn.id:
-            self._turn, self._progress = agent.turn.id, CheckProgress()
-        return self._progress
-
     async def _begin_goal(self, agent: Agent) -> str:
         """Run the command of the goal before the first answer, so that the model sees what fails.
 
@@ -222,11 +216,14 @@ class TurnChecks:
         Returns:
             Why the turn should end before it begins: no such command can ever decide.  Else empty.
         """
+        if agent.state.depth:
+            return ""
+        self._progress = CheckProgress()
         is_set = bool(agent.state.verification.goal)
         goal = agent.state.verification.goal or self._named(agent)
-        if not goal or agent.state.depth or agent.state.only_reads:
+        if not goal or agent.state.only_reads:
             return ""
-        runner, progress = AgentCheckRunner(agent), self._of(agent)
+        runner, progress = AgentCheckRunner(agent), self._progress
         check = await self.ladder.meets(runner, goal, may_write=is_set)
         runner.tell(check)
         if check.outcome is CheckOutcome.FAILED and agent.is_weak and await self._fix(agent, runner, goal):
@@ -245,8 +242,8 @@ class TurnChecks:
 
     def _tell_goal(self, agent: Agent) -> None:
         """Tell the model that the goal which it was told of is paused or dropped by now."""
-        if not agent.state.depth and (goal := self._goal_off(agent)) and not self._of(agent).is_told_off:
-            self._of(agent).is_told_off = True
+        if not agent.state.depth and (goal := self._goal_off(agent)) and not self._progress.is_told_off:
+            self._progress.is_told_off = True
             what = "paused" if agent.state.verification.goals else "dropped"
             agent.remind(
                 f"The user {what} the goal: lmtui does not run `{goal}` when you end, and it need not exit with 0.", "checks"
@@ -254,7 +251,7 @@ class TurnChecks:
 
     def _goal_off(self, agent: Agent) -> str:
         """Return the goal that the model was told of, if the user has paused or dropped it since."""
-        told, goals = self._of(agent).goal_told, dict(agent.state.verification.goals)
+        told, goals = self._progress.goal_told, dict(agent.state.verification.goals)
         return told if not goals or goals.get(told) is GoalState.PAUSED else ""
 
     def _named(self, agent: Agent) -> str:
@@ -278,7 +275,7 @@ class TurnChecks:
         """Check what the step just done changed; the model is told what fails, each failure once."""
         if agent.state.depth or agent.state.only_reads:
             return
-        tracker, progress = agent.state.verification, self._of(agent)
+        tracker, progress = agent.state.verification, self._progress
         changed = [path for path, version in tracker.touched.items() if version > progress.checked]
         progress.checked = tracker.version
         if not changed:
@@ -299,14 +296,13 @@ class TurnChecks:
         if goal := agent.state.verification.goal:
             nudge, error = await self._pursue(agent, goal)
         else:
-            nudge, error = await self._check_all(agent, self._named(agent))
+            named = self._named(agent)
+            nudge, error = await self._check_all(agent, named) if named or agent.state.verification.touched else ("", "")
         return (nudge, error) if nudge or error else await self._held_by_findings(agent)
 
     async def _check_all(self, agent: Agent, named: str) -> tuple[str, str]:
         """Run the command that decides: the one that the task names as having to pass, else the project's own."""
-        runner, tracker, progress = AgentCheckRunner(agent), agent.state.verification, self._of(agent)
-        if not tracker.touched and not named:
-            return "", ""
+        runner, tracker, progress = AgentCheckRunner(agent), agent.state.verification, self._progress
         is_parse = tracker.red is not None and tracker.red.rung is Rung.PARSE
         if is_parse and not await unparsed(agent.services.sandbox, tracker.touched):
             runner.tell(parse_check({}))  # what a command deleted is not always known
@@ -333,7 +329,7 @@ class TurnChecks:
 
     def _told_red(self, agent: Agent, red: CheckRan) -> tuple[str, str]:
         """Tell the model what fails, as long as it does something about it."""
-        progress, name = self._of(agent), red.command or str(red.rung)
+        progress, name = self._progress, red.command or str(red.rung)
         state = (agent.state.verification.version, red.text)
         if state == progress.red_state or progress.red_rounds >= _MOST_ROUNDS:
             return "", f"not finished: the check `{sanitize_line(name)}` fails: {red.text.partition(chr(10))[0]}"
@@ -343,7 +339,7 @@ class TurnChecks:
 
     async def _pursue(self, agent: Agent, goal: str) -> tuple[str, str]:
         """Run the command of a goal: reached, worked at again, or given up where nothing changes any more."""
-        runner, progress = AgentCheckRunner(agent), self._of(agent)
+        runner, progress = AgentCheckRunner(agent), self._progress
         check = await self._meets(agent, runner, goal)
         runner.tell(check)
         if check.outcome is CheckOutcome.PASSED:
@@ -390,7 +386,7 @@ class TurnChecks:
         The reviewer is asked only if the validators block nothing.  What blocks and is not followed by a change is unfinished
         work.
         """
-        tracker, progress, gate = agent.state.verification, self._of(agent), self.ladder.gate
+        tracker, progress, gate = agent.state.verification, self._progress, self.ladder.gate
         if progress.reviewed == tracker.version or not tracker.touched:
             return "", progress.left
         progress.reviewed = tracker.version
