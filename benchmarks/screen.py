@@ -24,7 +24,7 @@ from lmtui.core.messages import Role
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
-from lmtui.tui.themes import default_variables
+from lmtui.tui.themes import DEFAULT, find_theme
 
 SIZE = (200, 50)
 RATE_TOKENS_PER_S = 200
@@ -57,7 +57,7 @@ class Bench(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give our panes their colours under Textual's own theme."""
-        return default_variables()
+        return find_theme(DEFAULT).variables
 
     def compose(self) -> ComposeResult:
         """Put the pane, if there is one, above the input."""
