@@ -32,11 +32,6 @@ HASTY_S = 0.5
 EXIT_INTERRUPTED = 130
 
 
-def now_utc() -> datetime:
-    """Return the time, with zone."""
-    return datetime.now(UTC)
-
-
 class LmtuiApp(ThemedApp):
     """The app.  `open_host` is slow and runs in a thread after the first frame; what is typed until then is kept and sent."""
 
@@ -51,7 +46,7 @@ class LmtuiApp(ThemedApp):
         open_host: Callable[[], SessionHost],
         options: StartOptions | None = None,
         *,
-        now: Callable[[], datetime] = now_utc,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         super().__init__(options or StartOptions(), now)
         self._open_host = open_host
