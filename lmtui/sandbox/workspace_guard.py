@@ -18,7 +18,7 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
-from lmtui.sandbox.guest.guard import FILE_CLOCK
+from lmtui.sandbox.guest.linux import FILE_CLOCK
 from lmtui.sandbox.images import DESCRIPTIONS, digest_of
 from lmtui.sandbox.mount_layout import SandboxLayout, from_reply, read_only_in
 from lmtui.sandbox.package_indexes import MARKER_BYTES

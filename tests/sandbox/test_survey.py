@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.core.permissions.path_patterns import secret_regex
 from lmtui.sandbox.guest import guard, protocol
-from lmtui.sandbox.guest.guard import FILE_CLOCK
+from lmtui.sandbox.guest.linux import FILE_CLOCK
 from tests.sets import for_each
 
 

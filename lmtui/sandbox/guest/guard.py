@@ -22,6 +22,7 @@ from contextlib import suppress
 from . import quarantine
 from .beneath import Refused, create_file
 from .files import READ_OUTSIDE, RUN_OUTSIDE, plain_name
+from .linux import FILE_CLOCK
 from .protocol import Message
 
 _MAX_BYTES = 128 << 20
@@ -183,8 +184,6 @@ _GIT_PARTS = (b"config", b"config.worktree", b"commondir", b"hooks", b"info/attr
 _MAX_FOLDERS = 100_000
 _MAX_SECONDS = 5.0
 # How late a change may get the time of the one before it; some file systems count whole seconds, or hundredths of them.
-# CLOCK_REALTIME_COARSE, which Python does not name: files get their times from it, up to 10 ms behind CLOCK_REALTIME.
-FILE_CLOCK = 5 if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_REALTIME
 _CLOCK_STEP_NS, _LONG_STEP_NS = 20_000_000, 2_020_000_000
 _NOTHING = re.compile(rb"(?!)")
 
