@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
 from posixpath import basename
 from typing import TypeVar
 
@@ -152,24 +153,10 @@ def check_order(todos: Sequence[Todo], kind: str = "todo") -> None:
 
 def cycle_of(wanted: Mapping[Id, Sequence[Id]]) -> list[Id]:
     """Return the ids of one cycle, the first of them again at the end; empty where there is none."""
-    done: set[Id] = set()
-    for start in wanted:
-        path: list[Id] = []
-        on_path: dict[Id, int] = {}
-        stack: list[tuple[Id, bool]] = [(start, False)]
-        while stack:
-            node, is_left = stack.pop()
-            if is_left:
-                path.pop()
-                del on_path[node]
-                done.add(node)
-            elif node in on_path:
-                return [*path[on_path[node] :], node]
-            elif node not in done:
-                on_path[node] = len(path)
-                path.append(node)
-                stack.append((node, True))
-                stack += [(each, False) for each in reversed(wanted.get(node, ()))]
+    try:
+        TopologicalSorter(wanted).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
     return []
 
 
