@@ -264,7 +264,7 @@ class Conversation:
     @property
     def has_new_pictures(self) -> bool:
         """Tell whether pictures joined the conversation in the last turn."""
-        return self.entries.last_picture >= max(self._turns.values(), default=0)
+        return any(entry.message.images for entry in self.entries.held[max(self._turns.values(), default=0) :])
 
     def has_met(self, path: str) -> bool:
         """Tell whether a file was read or written in this conversation, or came with the user's words."""
@@ -363,7 +363,7 @@ class Conversation:
         return ModelRequest(self.messages, tools, **asdict(settings), **more)
 
     def _add(self, entry: Entry) -> None:
-        self.entries.add(entry)
+        self.entries.held.append(entry)
         self.entries.pack_to(self.folding.kept_from, self.folding.pinned)
         self._sent.append(self.folding.shown(entry))
 

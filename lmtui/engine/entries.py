@@ -1,7 +1,6 @@
 """What was said in one conversation, whole and in order, with what is asked of it often, and what happened in it, summed up.
 
-A step must not cost more because a session is long: nothing here, and nothing that every step or compaction asks, goes over
-everything that was ever said.
+A step must not cost more because a session is long: nothing that every step asks goes over everything that was ever said.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -248,32 +246,12 @@ class Entry:
 
 
 class Entries(PackedList[Entry]):
-    """The entries, oldest first; `last_picture` is the place of the last one with pictures, -1 where none has any.
-
-    Long results and arguments that are not sent any more may be held packed.
-    """
+    """The entries, oldest first.  Long results and arguments that are not sent any more may be held packed."""
 
     def __init__(self, first: Entry) -> None:
         super().__init__(_entry_texts, _entry_with)
+        self.held.append(first)
         self._packed_to = 0
-        self._tasks: list[int] = []
-        self._met: dict[str, int] = {}
-        self._places: dict[str, int] = {}
-        self.last_picture = -1
-        self.add(first)
-
-    def add(self, entry: Entry) -> None:
-        """Add what was said next."""
-        place = len(self)
-        self.held.append(entry)
-        if entry.is_task:
-            self._tasks.append(place)
-        if entry.part:
-            self._places[entry.part] = place
-        if entry.tool and entry.is_ok and traits_of(entry.tool).meets_file:
-            self._met.setdefault(entry.subject.partition(" from ")[0], place)
-        if entry.message.images:
-            self.last_picture = place
 
     def cut(self, length: int, kept_from: int) -> None:
         """Forget all behind the first so many; those from a place on are sent again, so they are held at hand."""
@@ -281,12 +259,6 @@ class Entries(PackedList[Entry]):
             self.unpack(place)
         del self.held[length:]
         self._packed_to = min(self._packed_to, kept_from)
-        del self._tasks[bisect_left(self._tasks, length) :]
-        self._met = {path: place for path, place in self._met.items() if place < length}
-        self._places = {part: place for part, place in self._places.items() if place < length}
-        if self.last_picture >= length:
-            pictures = (place for place in range(length - 1, -1, -1) if self.held[place].message.images)
-            self.last_picture = next(pictures, -1)
 
     def pack_to(self, end: int, pinned: Container[str]) -> None:
         """Hold some more of the long texts before a place packed: a few at a time, so that nobody waits for it."""
@@ -300,44 +272,45 @@ class Entries(PackedList[Entry]):
 
     def unpack_part(self, part: str) -> None:
         """Hold a result and its call at hand again."""
-        if (place := self._places.get(part)) is not None:
+        for place in self._places((part,)):
             self.unpack(place)
-            self.unpack(self._answer_of(place))
 
     def find(self, part: str) -> Entry | None:
         """Return what a part names."""
-        place = self._places.get(part)
-        return None if place is None else self._whole(place)
+        return next((self._whole(place) for place, entry in enumerate(self.held) if part and entry.part == part), None)
 
-    def with_parts(self, parts: Iterable[str], end: int) -> list[Entry]:
+    def with_parts(self, parts: Container[str], end: int) -> list[Entry]:
         """Return what parts name before a place, in order, with the answers that results belong to."""
-        places: set[int] = set()
-        for place in (self._places.get(part, end) for part in parts):
-            if place < end:
-                places |= {place, self._answer_of(place)}
-        return [self._whole(place) for place in sorted(places)]
+        return [self._whole(place) for place in self._places(parts) if place < end]
 
-    def _answer_of(self, place: int) -> int:
-        """Return the place of the answer that a result belongs to; of anything else its own."""
-        answer = place
-        while self.held[answer].message.role is Role.TOOL:
-            answer -= 1
-        return answer
+    def _places(self, parts: Container[str]) -> list[int]:
+        """Return the places of what parts name, in order, with those of the answers that results belong to."""
+        found: set[int] = set()
+        answer = 0
+        for place, entry in enumerate(self.held):
+            answer = answer if entry.message.role is Role.TOOL else place
+            if entry.part and entry.part in parts:
+                found |= {answer, place}
+        return sorted(found)
 
     @property
     def first_task(self) -> Entry | None:
         """Return what the user said first."""
-        return self.held[self._tasks[0]] if self._tasks else None
+        return next((entry for entry in self.held if entry.is_task), None)
 
     def last_task(self, before: int | None = None) -> Entry | None:
         """Return what the user said last before a place."""
-        count = len(self._tasks) if before is None else bisect_left(self._tasks, before)
-        return self.held[self._tasks[count - 1]] if count else None
+        return next((entry for entry in reversed(self.held[:before]) if entry.is_task), None)
 
     def has_met(self, path: str) -> bool:
         """Tell whether a file was read or written, or came with the user's words."""
         attached = f'<file path="{path}"'
-        return path in self._met or any(attached in self.held[place].message.text for place in self._tasks)
+        return any(
+            attached in entry.message.text
+            if entry.is_task
+            else entry.is_ok and traits_of(entry.tool).meets_file and entry.subject.partition(" from ")[0] == path
+            for entry in self.held
+        )
 
 
 def _entry_texts(entry: Entry) -> list[str]:
