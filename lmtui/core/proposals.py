@@ -281,26 +281,21 @@ def from_text(text: str) -> Proposal:
     return proposal
 
 
-def _fields(text: str) -> Iterator[tuple[int, str, str, str]]:
-    """Yield each field: the line in which it begins, its name, the number behind that, its text."""
-    begun: tuple[int, str, str] | None = None
-    value: list[str] = []
+def _fields(text: str) -> list[tuple[int, str, str, str]]:
+    """Return each field: the line in which it begins, its name, the number behind that, its text."""
+    found: list[tuple[int, str, str, list[str]]] = []
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found, more = _FIELD.fullmatch(line), _MORE.fullmatch(line)
-        if more is not None and begun is not None:
-            value.append(more[1])
-        elif more is not None:
-            raise UsageError(f"line {number}: nothing before it could continue")
-        elif found is None:
-            raise UsageError(f"line {number}: {line.strip()[:40]!r} begins with none of the names; a text continues with |")
+        if more := _MORE.fullmatch(line):
+            if not found:
+                raise UsageError(f"line {number}: nothing before it could continue")
+            found[-1][3].append(more[1])
+        elif field := _FIELD.fullmatch(line):
+            found.append((number, field[1].lower(), field[2], [field[3]]))
         else:
-            if begun is not None:
-                yield *begun, "\n".join(value).strip()
-            begun, value = (number, found[1].lower(), found[2]), [found[3]]
-    if begun is not None:
-        yield *begun, "\n".join(value).strip()
+            raise UsageError(f"line {number}: {line.strip()[:40]!r} begins with none of the names; a text continues with |")
+    return [(number, name, digits, "\n".join(lines).strip()) for number, name, digits, lines in found]
 
 
 def _texts(fields: Sequence[tuple[str, str]], name: str) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ async def request_completion(agent: Agent) -> Completion:
     for each in agent.services.points.before_request:
         each(agent)
     tell_state(agent)
-    request, partial = agent.request(agent.state.model.settings, agent.model.known.calling.take_hold()), _Partial()
+    request, partial = agent.request(agent.state.model.settings, agent.model.known.calling.take_hold()), _Partial(agent)
     try:
         return await _answer_fitting(agent, request, partial)
     except ProviderError as error:
@@ -127,7 +127,7 @@ async def request_completion(agent: Agent) -> Completion:
         _use_form(agent, change)
         return await _answer_fitting(agent, agent.request(agent.state.model.settings), partial)
     finally:
-        partial.keep(agent)
+        partial.keep()
 
 
 async def _answer_fitting(agent: Agent, request: ModelRequest, partial: _Partial) -> Completion:
@@ -152,12 +152,10 @@ async def _answer_fitting(agent: Agent, request: ModelRequest, partial: _Partial
 async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Completion:
     """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
     announce(agent, request)
-    watch = _ThinkingWatch(agent)
     partial.begin()
     completion: Completion | None = None
     async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
         async for piece in pieces:
-            watch.see(piece)
             partial.see(piece)
             if isinstance(piece, Completion):
                 completion = piece
@@ -176,7 +174,7 @@ async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Com
             thinking=message.thinking,
             tool_calls=message.tool_calls,
             turn_id=agent.turn.id,
-            thinking_s=round(watch.seconds, 1),
+            thinking_s=round(partial.thinking_s, 1),
         )
     )
     if completion.stopped:
@@ -200,30 +198,41 @@ def _use_form(agent: Agent, change: FormChange) -> None:
 
 
 class _Partial:
-    """The text of an answer so far; after a retry that brings nothing, what the attempt before had said."""
+    """An answer so far: its text (after a retry that brings nothing, that of the attempt before) and how long was thought."""
 
-    def __init__(self) -> None:
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
         self._now: list[str] = []
         self._before = ""
+        self._thinking_since: float | None = None
+        self.thinking_s = 0.0
 
     def begin(self) -> None:
         """Begin another attempt."""
         self._before = "".join(self._now) or self._before
         self._now.clear()
+        self._thinking_since, self.thinking_s = None, 0.0
 
     def see(self, piece: StreamChunk) -> None:
         """Take note of a piece; a whole answer leaves nothing to keep."""
+        monotonic = self._agent.services.monotonic
+        if isinstance(piece, RetryChunk):
+            self.begin()
+        elif isinstance(piece, ThinkingChunk):
+            self._thinking_since = monotonic() if self._thinking_since is None else self._thinking_since
+        elif self._thinking_since is not None:
+            self.thinking_s, self._thinking_since = self.thinking_s + monotonic() - self._thinking_since, None
         if isinstance(piece, TextChunk):
             self._now.append(piece.text)
-        elif isinstance(piece, RetryChunk | Completion):
-            self.begin()
-            self._before = "" if isinstance(piece, Completion) else self._before
+        elif isinstance(piece, Completion):
+            self._now, self._before = [], ""
 
-    def keep(self, agent: Agent) -> None:
+    def keep(self) -> None:
         """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
-        self.begin()
-        if self._before.strip():
-            agent.emit(events.MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=self._before, turn_id=agent.turn.id))
+        text = "".join(self._now) or self._before
+        if text.strip():
+            agent = self._agent
+            agent.emit(events.MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=text, turn_id=agent.turn.id))
 
 
 def _show(agent: Agent, piece: StreamChunk) -> None:
@@ -284,21 +293,3 @@ def _with_quoted(agent: Agent, completion: Completion) -> Completion:
     except ToolError:
         return completion
     return replace(completion, message=replace(completion.message, tool_calls=(call,))) if access is Access.READ else completion
-
-
-class _ThinkingWatch:
-    """Measures how long the model thought: from its first thinking to what follows."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._now = agent.services.monotonic
-        self._since: float | None = None
-        self.seconds = 0.0
-
-    def see(self, piece: StreamChunk) -> None:
-        """Take note of a piece."""
-        if isinstance(piece, RetryChunk):
-            self._since, self.seconds = None, 0.0
-        elif isinstance(piece, ThinkingChunk):
-            self._since = self._now() if self._since is None else self._since
-        elif self._since is not None:
-            self.seconds, self._since = self.seconds + self._now() - self._since, None
