@@ -18,10 +18,11 @@ from pydantic import BaseModel
 from lmtui.acp.editor_client import FIND_SERVER, Editor
 from lmtui.acp.editor_session import EditorSession, trust_note
 from lmtui.acp.prompt_blocks import read_blocks
-from lmtui.acp.session_options import mode_state, set_mode
+from lmtui.acp.session_options import mode_state
 from lmtui.app.archive import archive_of, known_folders
 from lmtui.app.host import Runtime
 from lmtui.app.model_servers import Servers
+from lmtui.commands.session_commands import set_mode
 from lmtui.config import load_config
 from lmtui.core.errors import LmtuiError, ProviderError, SessionFileError, UsageError
 from lmtui.core.sanitize import sanitize_line, sanitize_path

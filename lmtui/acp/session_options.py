@@ -9,14 +9,13 @@ from typing import Literal
 
 from acp import schema
 
-from lmtui.commands.session_commands import MODE_NOTES
+from lmtui.commands.session_commands import MODE_NOTES, set_mode
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Envelope, ModelChanged
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.permissions.rules import Mode
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServerFound, short_details
-from lmtui.core.sessions import BETWEEN_TURNS, Session, SessionHost
+from lmtui.core.sessions import Session, SessionHost
 
 MODE, MODEL, CALLS = "mode", "model", "calls"
 _AUTO = "auto"
@@ -35,23 +34,6 @@ def mode_state(session: Session) -> schema.SessionModeState:
     """Return the modes and the one in force."""
     modes = [schema.SessionMode(id=mode, name=name, description=note) for mode, name, note in _MODES]
     return schema.SessionModeState(current_mode_id=str(session.mode), available_modes=modes)
-
-
-async def set_mode(session: Session, mode_id: str) -> None:
-    """Change the mode of a session.
-
-    Raises:
-        UsageError: the mode is unknown, or not possible now.
-    """
-    if mode_id not in tuple(Mode):
-        raise UsageError(f"unknown mode {sanitize_line(mode_id)!r}; use one of {', '.join(Mode)}")
-    mode = Mode(mode_id)
-    if Mode.TRY in (mode, session.mode) and mode is not session.mode:
-        if session.is_running:
-            raise UsageError(BETWEEN_TURNS)
-        if mode is Mode.TRY and (problem := await session.trial.problem()):
-            raise UsageError(problem)
-    session.set_mode(mode)
 
 
 class SessionOptions:

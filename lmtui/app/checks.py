@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.ports import Sandbox
@@ -134,11 +132,6 @@ def free_space(workspace: Path) -> Mapping[Path, int]:
     """Return the free bytes of the disks that the workspace and lmtui's own state are on, by folder."""
     folders = [next(each for each in (folder, *folder.parents) if each.exists()) for folder in (workspace, state_dir())]
     return {folder: shutil.disk_usage(folder).free for folder in {each.stat().st_dev: each for each in folders}.values()}
-
-
-def memory_bytes() -> int:
-    """Return how much memory this machine has."""
-    return int(psutil.virtual_memory().total)
 
 
 def workspace_problem(workspace: Path) -> UsageError | None:

@@ -57,13 +57,12 @@ from lmtui.store.model_profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
 
 FILES_URL = "gguf:"
+NO_SERVER = (
+    "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
+    "Start one, or name another with --url; `lmtui demo` needs none.",
+)
 _MOST_NAMED = 20
 _LOOK_LIMIT_S, _IN_USE_LIMIT_S = 5.0, 4.0
-
-
-async def find_models(config: Config) -> Sequence[ServerFound]:
-    """Return the model servers that answer, with what they serve."""
-    return await Servers(config).find_answering()
 
 
 def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:
@@ -441,11 +440,7 @@ class Servers:
         if not self._choice.url:
             servers = [server for server in await find_servers() if server.chat_models]
             if not servers:
-                raise ProviderError(
-                    Fault.UNREACHABLE,
-                    "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
-                    "Start one, or name another with --url; `lmtui demo` needs none.",
-                )
+                raise ProviderError(Fault.UNREACHABLE, *NO_SERVER)
             model = _named_model(self._config) or _first_model(servers[0])
             self.set_in_use(servers[0].url, model)
             said = f"using {servers[0].kind} at {servers[0].url}, model {model}"

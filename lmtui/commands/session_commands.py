@@ -105,19 +105,28 @@ async def show_status(context: CommandContext, _: str) -> Output:
     return Output(tuple(f"{name:<13} {sanitize_line(value)}" for name, value in rows.items() if value), "Status")
 
 
+async def set_mode(session: Session, name: str) -> None:
+    """Change the permission mode of a session.
+
+    Raises:
+        UsageError: the mode is unknown, or not possible now.
+    """
+    if name not in set(Mode):
+        raise UsageError(f"no mode {sanitize_line(name)!r}; there are {', '.join(Mode)}")
+    is_about_try = Mode.TRY in (Mode(name), session.mode) and name != session.mode
+    if is_about_try and session.is_running:
+        raise UsageError(BETWEEN_TURNS)
+    if is_about_try and name == Mode.TRY and (problem := await session.trial.problem()):
+        raise UsageError(problem)
+    session.set_mode(Mode(name))
+
+
 async def choose_mode(context: CommandContext, name: str) -> Result:
     """Change the permission mode, and ask for it where none is named."""
     session = context.session
 
     async def take(chosen: str) -> Result:
-        if chosen not in set(Mode):
-            raise UsageError(f"no mode {sanitize_line(chosen)!r}; there are {', '.join(Mode)}")
-        is_about_try = Mode.TRY in (Mode(chosen), session.mode) and chosen != session.mode
-        if is_about_try and session.is_running:
-            raise UsageError(BETWEEN_TURNS)
-        if is_about_try and chosen == Mode.TRY and (problem := await session.trial.problem()):
-            raise UsageError(problem)
-        session.set_mode(Mode(chosen))
+        await set_mode(session, chosen)
         return None
 
     return await take(name) if name else Choose("Permission mode", MODE_NOTES, take, session.mode.value)

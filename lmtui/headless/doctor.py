@@ -12,14 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lmtui.app.checks import FULL, BackendReport, backend_reports, counter_name, free_space, memory_bytes, workspace_problem
+import psutil
+
+from lmtui.app.checks import FULL, BackendReport, backend_reports, counter_name, free_space, workspace_problem
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
-from lmtui.app.model_servers import find_models, lacking_models, largest_model
+from lmtui.app.model_servers import Servers, lacking_models, largest_model, silent_address
 from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow, print_report
 from lmtui.config import Loaded
 from lmtui.core.errors import ConfigError, UsageError
-from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import parse_roles, unasked_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import KEY_HINT, KEY_NOTES, ServerFound, size_text, window_words
@@ -141,12 +142,11 @@ def sandbox_rows(reports: Sequence[BackendReport]) -> list[CheckRow]:
 
 async def _server_rows(loaded: Loaded) -> list[CheckRow]:
     try:
-        servers = await find_models(loaded.config)
+        servers = await Servers(loaded.config).find_answering()
     except UsageError as error:
         return [CheckRow("models", FAILURE, str(error), error.hint)]
-    wanted = loaded.config.url
-    if wanted and not any(is_same_server(server.url, wanted) for server in servers):
-        return [CheckRow("models", WARNING, f"no model server answers at {wanted}", _OTHER_SERVER)]
+    if silent_address(loaded.config, servers):
+        return [CheckRow("models", WARNING, f"no model server answers at {loaded.config.url}", _OTHER_SERVER)]
     if not servers:
         hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address (LLM_URL, `url`); `lmtui demo` needs none."
         return [CheckRow("models", WARNING, "no model server answers", hint)]
@@ -164,7 +164,7 @@ def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:
     model = largest_model(loaded.config, server)
     if model is None or urlsplit(server.url).hostname not in ("localhost", "127.0.0.1", "::1"):
         return
-    total = memory_bytes()
+    total = psutil.virtual_memory().total
     text = f"{sanitize_line(model.name)} is {size_text(model.size_bytes)}, this machine has {size_text(total)} of memory"
     hint = "Use a smaller model or quantisation, unless a graphics card has memory for it."
     yield _row("memory", text, hint, is_well=model.size_bytes <= _MOST_MEMORY * total)

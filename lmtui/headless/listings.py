@@ -23,7 +23,7 @@ from lmtui.app.checks import (
 )
 from lmtui.app.folder_rules import granted_rules, rules_file
 from lmtui.app.host import open_runtime
-from lmtui.app.model_servers import examine_named, find_models, silent_address
+from lmtui.app.model_servers import NO_SERVER, Servers, examine_named, silent_address
 from lmtui.command_line import print_json, print_report, say
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core import events
@@ -39,17 +39,12 @@ from lmtui.headless import doctor, trust_report
 from lmtui.headless.trust_report import EXIT_BLOCKED, YES
 from lmtui.paths import config_dir, workspace_dir
 
-NOTHING = (
-    "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
-    "Start one, or name another with --url; `lmtui demo` needs none.",
-)
-
 
 def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[str]:
     """Yield the lines of a table, a server's own line above its models; nothing answers at `silent`."""
     if silent:
         yield f"nothing answers at {sanitize_line(silent)}; check the address and the port"
-    yield from server_lines(servers) if servers else NOTHING
+    yield from server_lines(servers) if servers else NO_SERVER
 
 
 async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
@@ -323,7 +318,7 @@ async def _export(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> 
 async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     if arguments.exam is not None:
         return await exam_report(loaded.config, arguments)
-    servers = await find_models(loaded.config)
+    servers = await Servers(loaded.config).find_answering()
     silent = silent_address(loaded.config, servers)
     print_report([asdict(server) for server in servers], as_table(servers, silent=silent), is_json=arguments.json)
     return 0 if any(server.models for server in servers) else 1

@@ -79,8 +79,11 @@ def ensure_token(folder: Path) -> str:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_private(folder, folder.lstat(), is_folder=True)
-        with contextlib.suppress(FileExistsError):
-            _make(path)
+        if not os.path.lexists(path):  # the host calls this, and only one runs
+            draft = path.with_name(f".{path.name}.new")
+            draft.touch(0o600)
+            _ = draft.write_text(f"{secrets.token_urlsafe(32)}\n", encoding="ascii")
+            _ = draft.rename(path)
         return read_token(path)
     except OSError as error:
         raise ConfigError(f"{path} cannot be made: {error.strerror}", "Make its folder writable.") from error
@@ -104,22 +107,6 @@ def read_token(path: Path) -> str:
     if len(token) < LEAST_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(f"{path} does not contain a token", "Delete it; the host makes a new one.")
     return token
-
-
-def _make(path: Path) -> None:
-    """Write a new token whole or not at all; one that is there stays.
-
-    Raises:
-        FileExistsError: there is one.
-    """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            _ = file.write(secrets.token_urlsafe(32) + "\n")
-        path.hardlink_to(draft)  # fails where somebody was quicker
-    finally:
-        draft.unlink()
 
 
 def _check_private(path: Path, found: os.stat_result, *, is_folder: bool) -> None:

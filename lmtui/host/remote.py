@@ -295,7 +295,7 @@ class HostLink:
         self._functions: dict[int, _Function] = {}
         self._mirrored: dict[tuple[str, str, str], Any] = {}
         self.sessions: dict[str, RemoteSession] = {}
-        self._later: list[_Later] = []
+        self.later: list[_Later] = []
         self.is_there = threading.Event()
         self.is_there.set()
         self._is_given_up = False
@@ -362,7 +362,7 @@ class HostLink:
             return _nothing_of(member)
         if member.full_name in _SENT_LATER:
             later = _Later(call, session.seq if session is not None else 0)
-            self._later.append(later)
+            self.later.append(later)
             if self.is_there.is_set() and future.done():
                 self._tell(events.Level.WARNING, f"{future.exception()} This is sent once it is open again.")
             future.add_done_callback(lambda done: self._answered_late(later, done))
@@ -378,7 +378,7 @@ class HostLink:
         """Do not send a call again that a slow host has done after all."""
         if future.exception() is None:
             with contextlib.suppress(ValueError):
-                self._later.remove(later)
+                self.later.remove(later)
 
     def _waits_for_host(self) -> bool:
         """Wait for a broken connection to be made again, once; tell whether it was."""
@@ -442,11 +442,6 @@ class HostLink:
             except LmtuiError:
                 _LOG.exception("a frame of the host cannot be read")
 
-    @property
-    def has_waiting(self) -> bool:
-        """Tell whether something waits until the connection is there again."""
-        return bool(self._later)
-
     def _again(self, *, is_stopped: bool) -> None:
         """Make the connection again, wait longer each time, and take up every session where it was."""
         self.is_there.clear()
@@ -475,7 +470,7 @@ class HostLink:
                 missed[session.id] = session.again()
             except LmtuiError as error:
                 problem = problem or f"A session could not be opened again: {error.full_text()}"
-        later, self._later = self._later, []
+        later, self.later = self.later, []
         for each in later:
             known = self._session(each.call.on)
             if known is not None and each.is_done([*known.history(), *missed.get(known.id, ())]):
@@ -483,7 +478,7 @@ class HostLink:
             try:
                 _ = self.wait(self.send(each.call))
             except HostError:  # it broke again, or the session is not open: sent the next time
-                self._later.append(each)
+                self.later.append(each)
             except LmtuiError as error:
                 problem = problem or error.full_text()
         for function in list(self._functions.values()):
@@ -678,7 +673,7 @@ class RemoteHost:
     @property
     def has_waiting(self) -> bool:
         """Tell whether something waits until the connection is there again."""
-        return self._link.has_waiting
+        return bool(self._link.later)
 
     async def serve(self) -> None:
         """Wait: the host does it."""

@@ -16,12 +16,13 @@ from starlette.responses import Response
 
 from lmtui.app.archive import archive_of, bare_history
 from lmtui.app.host import encode_event
+from lmtui.commands.session_commands import set_mode
 from lmtui.core import events
+from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, pending_approvals
 from lmtui.core.messages import Image, Usage
-from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
-from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session
+from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
 from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, Uploaded, route
 from lmtui.host.feed import EVENT_STREAM, EventStream, blocks, place_behind, stored
@@ -251,13 +252,11 @@ async def mode_set(session: Session, body: wire.ModeInfo) -> wire.ModeInfo:
     Raises:
         ApiError: the session cannot be in that mode now.
     """
-    mode = body.mode
-    if mode is Mode.TRY and session.mode is not mode and (problem := await session.trial.problem()):
-        raise ApiError(409, problem)
-    session.set_mode(mode)
-    if session.mode is not mode:
-        raise ApiError(409, BETWEEN_TURNS)
-    return wire.ModeInfo(mode=mode)
+    try:
+        await set_mode(session, body.mode)
+    except UsageError as error:
+        raise ApiError(409, str(error)) from error
+    return body
 
 
 @_route("POST", f"{_ONE}/plan")

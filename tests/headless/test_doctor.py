@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from lmtui.app.checks import BackendReport, memory_bytes
+from lmtui.app.checks import BackendReport
 from lmtui.config import Config, Loaded, load_config
 from lmtui.core.servers import KEY_HINT, ServedModel, ServerFound, ServerKind
 from lmtui.headless.doctor import memory_rows, report, sandbox_rows
@@ -141,7 +142,7 @@ async def test_a_server_that_needs_a_key_is_a_warning_that_says_how_to_give_it(
 
 
 def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alone() -> None:
-    total = memory_bytes()
+    total = psutil.virtual_memory().total
     models = tuple(
         ServedModel(name, size_bytes=int(total * share)) for name, share in (("small", 0.1), ("large", 0.91), ("huge", 5))
     )

@@ -120,7 +120,7 @@ async def test_words_for_a_session_that_is_not_open_wait() -> None:
     session: Any = RemoteSession(link, "one")
     await session.follow()
     session.submit("words")
-    assert link.has_waiting
+    assert link.later
     link.close()
 
 
