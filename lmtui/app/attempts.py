@@ -32,8 +32,8 @@ from lmtui.core.sessions import Session
 from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.verification import CheckOutcome, CheckRan
 from lmtui.core.workspace import CommandEffect, EffectPart, EffectReview
-from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
+from lmtui.engine.tasks import to_the_end, together
 from lmtui.engine.trial import kept_in_part, with_tracked
 from lmtui.features.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.features.service import Ended, FeatureHost, SessionVariant

@@ -49,7 +49,7 @@ from lmtui.engine.inbox import Inbox
 from lmtui.engine.loop_detection import LoopDetector, OpenWorkTracker, StaleContextTracker, StepTracker, TaskSteps
 from lmtui.engine.spending import Spending
 from lmtui.engine.tool_call_policy import KnownModel, ModelOverride
-from lmtui.engine.try_mode import SessionWorkspace
+from lmtui.engine.trial import SessionWorkspace
 from lmtui.engine.turn_outcome import EXIT_CODES
 
 
@@ -173,33 +173,23 @@ class AgentState:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class Journal:
     """The one way out for events of a session.
 
-    Args:
-        session_id: continues every envelope.
-        log: where durable events are written before anybody sees them.
-        now: the time in UTC.
-        take_up: lets a durable event change the session's state; called live and on replay alike.
-        redactor: takes the values of keys out of every event before anybody gets it, the model too.
+    Durable events are written to the `log` before anybody sees them; `take_up` lets one change the session's state, live and on
+    replay alike.  `now` is the time in UTC.  The `redactor` takes the values of keys out of every event before anybody gets it,
+    the model too.
     """
 
-    def __init__(
-        self,
-        session_id: str,
-        log: SessionLog,
-        now: Callable[[], datetime],
-        take_up: Callable[[events.Event], None],
-        redactor: Redactor,
-    ) -> None:
-        self._redactor = redactor
-        self._session_id = session_id
-        self._log = log
-        self._now = now
-        self._take_up = take_up
-        self._history = History()
-        self._subscribers: list[tuple[Subscriber, tuple[type[events.Event], ...]]] = []
-        self._seq = 0
+    session_id: str
+    log: SessionLog
+    now: Callable[[], datetime]
+    take_up: Callable[[events.Event], None]
+    redactor: Redactor
+    _history: History = field(default_factory=History)
+    _subscribers: list[tuple[Subscriber, tuple[type[events.Event], ...]]] = field(default_factory=list)
+    _seq: int = 0
 
     @property
     def history(self) -> Sequence[events.Envelope]:
@@ -219,10 +209,10 @@ class Journal:
                 but it is not a part of the session.
         """
         self._seq += 1
-        envelope = events.Envelope(self._seq, self._now(), self._session_id, self._redactor.value(event))
+        envelope = events.Envelope(self._seq, self.now(), self.session_id, self.redactor.value(event))
         if event.durable:
             try:
-                self._log.append(envelope)
+                self.log.append(envelope)
             except SessionFileError:
                 self._publish(envelope)
                 raise
@@ -240,12 +230,12 @@ class Journal:
         """Show that the log fails; the notice itself cannot be stored."""
         self._seq += 1
         notice = events.Notice(level=events.Level.ERROR, text=error.full_text())
-        self._publish(events.Envelope(self._seq, self._now(), self._session_id, notice))
+        self._publish(events.Envelope(self._seq, self.now(), self.session_id, notice))
 
     def sync(self) -> None:
         """Force the log to the disk."""
         try:
-            self._log.sync()
+            self.log.sync()
         except SessionFileError as error:
             self.show_problem(error)
 
@@ -263,12 +253,12 @@ class Journal:
     def close(self) -> None:
         """Let go of the log and of everyone who listens."""
         self._subscribers.clear()
-        self._log.close()
+        self.log.close()
 
     def _keep(self, envelope: events.Envelope) -> None:
         self._history.add(envelope)
         self._seq = max(self._seq, envelope.seq)
-        self._take_up(envelope.event)
+        self.take_up(envelope.event)
 
     def _publish(self, envelope: events.Envelope) -> None:
         for subscriber, kinds in tuple(self._subscribers):
@@ -276,7 +266,7 @@ class Journal:
                 if isinstance(envelope.event, kinds):
                     subscriber(envelope)
             except Exception:  # noqa: BLE001  (border: an event subscriber; one that fails does not stop the others)
-                _log.exception("a subscriber of session %s failed at %s", self._session_id, envelope.event.kind)
+                _log.exception("a subscriber of session %s failed at %s", self.session_id, envelope.event.kind)
 
 
 class PromptHeld(Exception):

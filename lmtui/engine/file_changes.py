@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
-from typing import Any, TypeVar
 
 from lmtui.core import events
 from lmtui.core.errors import SandboxError
@@ -24,10 +23,9 @@ from lmtui.core.ports import Checkpoints, Sandbox, Snapshot, ToolResult
 from lmtui.core.workspace import FileChange, FileChangeKind, Restoration, Step
 from lmtui.engine.agent import Agent
 from lmtui.engine.entries import bare
+from lmtui.engine.tasks import to_the_end
 
-T = TypeVar("T")
 CHANGERS = (Access.WRITE, Access.EXECUTE)
-_PATIENCE_S = 15.0
 
 
 async def snapshot_before(agent: Agent, call_id: str, access: Access) -> Snapshot | None:
@@ -76,39 +74,6 @@ async def record_changes(agent: Agent, call_id: str, before: Snapshot | None, re
             with contextlib.suppress(SandboxError):  # the review says why it cannot be seen
                 agent.emit(replace(await workspace.changed(paths), agent=ROOT))
     return paths
-
-
-async def together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all of it in parallel; if one fails, cancel the others."""
-    running = [asyncio.create_task(each) for each in work]
-    try:
-        await asyncio.gather(*running)
-    finally:
-        for each in running:
-            each.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-
-async def to_the_end(work: Coroutine[object, object, T]) -> T:
-    """Do the work though its caller is cancelled meanwhile, once or more: the cancel passes on after it.
-
-    What takes more than 15 s after a cancel is given up.
-    """
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            if cancelled is None:
-                loop.call_later(_PATIENCE_S, task.cancel)
-            cancelled = error
-    if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # seen; the cancel is what the caller waits for
-        raise cancelled
-    return task.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,32 +221,20 @@ _NO_CHECKPOINT = "no checkpoint was made for it"
 _OF_PARENT = "it belongs to the session that this one was forked from"
 
 
+@dataclass(frozen=True, slots=True)
 class SessionChanges:
     """What one session changed; implements `core.sessions.Changes`.
 
-    Args:
-        history: returns the session's events.
-        emit: takes what was done.
-        is_running: tells whether a turn is under way; nothing is put back then.
-        foreign: how many of the events were in a log that is not ours; nothing that they tell of is put back.
+    `history` returns the session's events, `emit` takes what was done.  `is_running` tells whether a turn is under way; nothing
+    is put back then.  The first `foreign` of the events were in a log that is not ours; nothing that they tell of is put back.
     """
 
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        sandbox: Sandbox,
-        history: Callable[[], Sequence[events.Envelope]],
-        emit: Callable[[events.Event], None],
-        is_running: Callable[[], bool],
-        *,
-        foreign: int = 0,
-    ) -> None:
-        self._checkpoints = checkpoints
-        self._sandbox = sandbox
-        self._history = history
-        self._emit = emit
-        self._is_running = is_running
-        self._foreign = foreign
+    checkpoints: Checkpoints
+    sandbox: Sandbox
+    history: Callable[[], Sequence[events.Envelope]]
+    emit: Callable[[events.Event], None]
+    is_running: Callable[[], bool]
+    foreign: int = 0
 
     def steps(self) -> Sequence[Step]:
         return self._ledger().steps()
@@ -290,9 +243,9 @@ class SessionChanges:
         records = [record for record in self._ledger().records if record.before]
         if not records:
             return ()
-        now = await self._checkpoints.snapshot()
+        now = await self.checkpoints.snapshot()
         paths = sorted({path for record in records for path in record.paths})
-        return await self._checkpoints.changes(records[0].before, now.id, paths, is_now=True)
+        return await self.checkpoints.changes(records[0].before, now.id, paths, is_now=True)
 
     async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
         records = [record for record in self._ledger().standing() if record.step.turn_id == turn_id]
@@ -301,7 +254,7 @@ class SessionChanges:
         if not records:
             return ()
         paths = sorted({path for record in records for path in record.paths})
-        changes = await self._checkpoints.changes(records[0].before, records[-1].after, paths)
+        changes = await self.checkpoints.changes(records[0].before, records[-1].after, paths)
         unkept = _unkept_after(records)
         bare = {path: FileChange(path, FileChangeKind.MODIFIED, is_kept=False) for path in unkept}
         return tuple(bare.get(change.path, change) for change in changes)
@@ -325,16 +278,16 @@ class SessionChanges:
             raise SandboxError(f"{path} was not changed in that step")
         if not record.before:
             raise SandboxError(f"{path} cannot be put back: {self._why_not(record)}")
-        now = await self._checkpoints.snapshot()
+        now = await self.checkpoints.snapshot()
         if hunk is None:
-            changes = await self._checkpoints.changes(now.id, record.before, [path])
+            changes = await self.checkpoints.changes(now.id, record.before, [path])
             if not changes:
                 raise SandboxError(f"{path} is as it was before that step")
-            differing = await self._checkpoints.changes(record.before, now.id, [path], is_now=True)
+            differing = await self.checkpoints.changes(record.before, now.id, [path], is_now=True)
             unkept = tuple(each.path for each in differing if not each.is_kept)
             return Restoration("restore", (step_id,), changes, source=record.before, expected=now.id, unkept=unkept)
         text = await self._text(path)
-        sides = [await self._checkpoints.read(state, path) or b"" for state in (record.before, record.after)]
+        sides = [await self.checkpoints.read(state, path) or b"" for state in (record.before, record.after)]
         old, new = (side.decode("utf-8", "surrogateescape") for side in sides)
         back = await asyncio.to_thread(take_back, change.diff, hunk, old, new, text)
         return Restoration("restore", (step_id,), (change,), expected=now.id, path=path, before=text, text=back)
@@ -351,17 +304,17 @@ class SessionChanges:
         return replace(plan, turn_id=turn_id)
 
     async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
-        if self._is_running():
+        if self.is_running():
             raise SandboxError("a turn is under way: stop it first")
         if with_files and plan.conflicts:
             raise SandboxError(f"changed in the meantime: {', '.join(plan.conflicts)}; nothing was changed")
         if with_files and plan.changes:
             await to_the_end(self._put_back(plan))
         if plan.turn_id:
-            before, now = plans_around(bare(self._history()), plan.turn_id)
+            before, now = plans_around(bare(self.history()), plan.turn_id)
             if before != now:  # first, so that who reads on from the rewind finds the plan as it was
-                self._emit(events.PlanChanged(plan=before))
-            self._emit(events.Rewound(turn_id=plan.turn_id))
+                self.emit(events.PlanChanged(plan=before))
+            self.emit(events.Rewound(turn_id=plan.turn_id))
 
     async def _put_back(self, plan: Restoration) -> None:
         paths = [change.path for change in plan.changes]
@@ -369,27 +322,27 @@ class SessionChanges:
         if plan.path:
             await self._write(plan)
         else:
-            await self._checkpoints.restore(plan.source, paths, expected=plan.expected, over=plan.unkept)
+            await self.checkpoints.restore(plan.source, paths, expected=plan.expected, over=plan.unkept)
         after, changes = "", plan.changes
         try:
             if is_step:
-                after = (await self._checkpoints.snapshot()).id
-                changes = await self._checkpoints.changes(plan.expected, after, paths)
+                after = (await self.checkpoints.snapshot()).id
+                changes = await self.checkpoints.changes(plan.expected, after, paths)
         finally:  # it was done, whatever comes now
             before = plan.expected if after or not is_step else ""
             restored = events.FilesRestored(action=plan.action, calls=plan.calls, files=tuple(paths))
-            self._emit(replace(restored, changes=changes, before=before, after=after))
+            self.emit(replace(restored, changes=changes, before=before, after=after))
 
     async def _write(self, plan: Restoration) -> None:
         if await self._text(plan.path) != plan.before:
             raise SandboxError(f"changed in the meantime: {plan.path}; nothing was changed")
-        sandbox = self._sandbox.revealing([plan.path])  # the user takes it back, whatever it holds
+        sandbox = self.sandbox.revealing([plan.path])  # the user takes it back, whatever it holds
         found = await sandbox.read_file(plan.path)
         data = plan.text.encode("utf-8", "surrogateescape")
         await sandbox.write_file(plan.path, data, expect_sha256=found.sha256)
 
     async def _text(self, path: str) -> str:
-        found = await self._sandbox.unmasked().read_file(path, 16_777_216)
+        found = await self.sandbox.unmasked().read_file(path, 16_777_216)
         if len(found.data) < found.size_bytes:
             raise SandboxError(f"{path} is too large for a single hunk: revert the whole file")
         return found.data.decode("utf-8", "surrogateescape")
@@ -403,24 +356,24 @@ class SessionChanges:
             step = missing[0].step
             raise SandboxError(f"“{step.title or step.tool}” cannot be taken back: {self._why_not(missing[0])}")
         paths = sorted({path for record in records for path in record.paths})
-        now = await self._checkpoints.snapshot()
-        differing = await self._checkpoints.changes(source, now.id, paths, is_now=True)
+        now = await self.checkpoints.snapshot()
+        differing = await self.checkpoints.changes(source, now.id, paths, is_now=True)
         unkept = {change.path for change in differing if not change.is_kept}
-        conflicts = {change.path for change in await self._checkpoints.changes(expected, now.id, paths)}
+        conflicts = {change.path for change in await self.checkpoints.changes(expected, now.id, paths)}
         conflicts |= unkept - _unkept_after(records)  # someone else put something there that cannot be seen
         so_far: set[str] = set()
         for one, next_one in pairwise(records):
             so_far |= set(one.paths)
             if action != "redo" and one.after != next_one.before:
-                between = await self._checkpoints.changes(one.after, next_one.before, sorted(so_far))
-                restored = await self._checkpoints.changes(next_one.before, source, sorted(so_far))
+                between = await self.checkpoints.changes(one.after, next_one.before, sorted(so_far))
+                restored = await self.checkpoints.changes(next_one.before, source, sorted(so_far))
                 conflicts |= {change.path for change in between} & {change.path for change in restored}
         conflicts &= {change.path for change in differing}  # the others are already restored: an undo was interrupted
-        changes = await self._checkpoints.changes(expected, source, paths)
+        changes = await self.checkpoints.changes(expected, source, paths)
         never = self._unkept_at_source(action, records)
         never &= {change.path for change in changes if change.kind is FileChangeKind.DELETED}
         left_out = ({name for record in records for name in record.left_out} | set(now.left_out)) - unkept
-        left_out |= never | set(await self._checkpoints.ignored())
+        left_out |= never | set(await self.checkpoints.ignored())
         modified = FileChangeKind.MODIFIED
         shown = [replace(each, kind=modified) if each.path in unkept else each for each in changes]
         return Restoration(
@@ -442,13 +395,13 @@ class SessionChanges:
         return {*records[0].left_out} | _unkept_after(list(earlier))
 
     def _why_not(self, record: Record) -> str:
-        history = self._history()
+        history = self.history()
         opened = history[0].event if history else None
         copied = opened.parent_seq if isinstance(opened, events.SessionOpened) else 0
         return _OF_PARENT if record.step.id in {step_id(seq) for seq in range(1, copied + 1)} else _NO_CHECKPOINT
 
     def _ledger(self) -> Ledger:
-        return read_steps(bare(self._history()), self._foreign)
+        return read_steps(bare(self.history()), self.foreign)
 
 
 def _unkept_after(records: Sequence[Record]) -> set[str]:

@@ -44,10 +44,9 @@ from lmtui.engine.review import RoleRequests
 from lmtui.engine.spending import Spending
 from lmtui.engine.stop_policy import SessionSleep
 from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
-from lmtui.engine.trial import SessionTrial
-from lmtui.engine.try_mode import SessionWorkspace
+from lmtui.engine.trial import SessionWorkspace
 from lmtui.engine.turn_outcome import ends_for_open_work, offered_again
-from lmtui.engine.turn_runner import Background, InputQueue, OutsideCalls, TurnRunner
+from lmtui.engine.turn_runner import Background, OutsideCalls, TurnRunner
 
 _SET_BY_USER = "you set it"
 
@@ -273,35 +272,27 @@ class EngineSession:
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up, parts.redactor)
         self._team = Team(parts.team)
         name = f"{parts.id}_{parts.now():%H%M%S}"
-        self._workspace = SessionWorkspace(parts.sandbox, parts.checkpoints, lambda: self.mode is Mode.TRY, name)
-        self._agent = self._make_agent()
-        self._background = Background(self._agent, self._journal.emit_from_outside)
-        self._runner = TurnRunner(self._agent, self._journal.emit_from_outside, self._after_turn, parts.id)
-        self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
-        self.id = parts.id
-        self.prompts = self.waiting = self._queue
         emit = self._journal.emit_from_outside
+        in_turn, rules = (lambda: self.is_running), (lambda: self.rules)
+        self.trial = SessionWorkspace(parts.sandbox, parts.checkpoints, name, lambda: self.mode, in_turn, emit, rules)
+        self._agent = self._make_agent()
+        self._background = Background(self._agent, emit)
+        self._runner = TurnRunner(self._agent, emit, self._after_turn, self._name_after, parts.id)
+        self.id = parts.id
+        self.prompts = self.waiting = self._runner
         self.window_use = RequestParts(self._agent, emit)
         self.calls = ToolCallControls(self._agent, emit)
         self.goals = SessionGoals(self._agent, emit)
         self.budget = self._agent.services.spending
-        self.sleep = SessionSleep(self._agent, self._queue.put)
+        self.sleep = SessionSleep(self._agent, self._runner.put)
         self.plans = SessionPlans(self._agent, emit, self.submit)
         self.role_requests = RoleRequests(self._agent)
         self.outside_calls = OutsideCalls(self._agent, lambda: f"turn_{self._runner.turns + 1}", parts.redactor)
         self._title = ""
-        self.trial = SessionTrial(self._workspace, emit, lambda: self.is_running, self._agent.all_rules)
         self.changes: Changes | None = None
         if (states := parts.checkpoints) is not None:
-            self.changes = SessionChanges(
-                states,
-                parts.sandbox,
-                self.history,
-                self._journal.emit,
-                lambda: self.is_running,
-                foreign=0 if is_ours else len(past),
-            )
-        self.is_closed = False
+            foreign = 0 if is_ours else len(past)
+            self.changes = SessionChanges(states, parts.sandbox, self.history, self._journal.emit, in_turn, foreign)
         self.before_close: list[Callable[[], Awaitable[None]]] = []
         self.when_closed: list[Callable[[], object]] = []
         self._journal.replay(past)
@@ -329,7 +320,7 @@ class EngineSession:
         services = AgentServices(
             provider=parts.provider,
             toolbox=parts.toolbox,
-            workspace=self._workspace,
+            workspace=self.trial,
             approvals=Approvals(self._journal.emit, parts.id[-6:], parts.monotonic, is_attended=parts.policy.is_attended),
             limits=parts.limits,
             emit=self._journal.emit,
@@ -364,7 +355,12 @@ class EngineSession:
 
     def run_tool(self, tool: str, arguments: str, typed: str) -> None:
         """Have a tool run as the user's own, behind the running turn; the model is not told."""
-        self._queue.put(UserInput(arguments, typed=typed, is_command=True, is_told=False, tool=tool))
+        self._runner.put(UserInput(arguments, typed=typed, is_command=True, is_told=False, tool=tool))
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether nothing is taken up any more."""
+        return self._runner.is_closed
 
     @property
     def is_running(self) -> bool:
@@ -396,10 +392,10 @@ class EngineSession:
             self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
     def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = (), is_from_file: bool = False) -> None:
-        self._queue.put(UserInput(text, typed, tuple(images), is_from_file=is_from_file))
+        self._runner.put(UserInput(text, typed, tuple(images), is_from_file=is_from_file))
 
     def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
-        self._queue.put(UserInput(text, typed, tuple(images), is_steering=self.is_running))
+        self._runner.put(UserInput(text, typed, tuple(images), is_steering=self.is_running))
 
     def run_agents_in(self, runner: AgentRunner) -> None:
         self._runner.run_agent = self._team.run_agent = runner
@@ -423,8 +419,8 @@ class EngineSession:
             return
         is_left = self.mode is Mode.TRY
         self.emit(events.ModeChanged(mode=str(mode)))
-        if is_left and self._workspace.waiting:
-            files = pluralize(self._workspace.waiting, "file")
+        if is_left and self.trial.waiting:
+            files = pluralize(self.trial.waiting, "file")
             text = f"{files} not merged: /merge shows the changes made in try mode"
             self.emit(events.Notice(level=events.Level.INFO, text=text))
 
@@ -454,7 +450,7 @@ class EngineSession:
     async def close(self) -> None:
         if self.is_closed:
             return
-        self.is_closed = True
+        self._runner.is_closed = True
         self._agent.inbox = Inbox()
         past = self.history() if self.is_running else ()
         left = offered_again(past, ends_for_open_work(past), is_closing=True)
@@ -495,4 +491,4 @@ class EngineSession:
             case AgentStarted():
                 self._team.count += 1
             case events.OverlayChanged(files=files, kept_as=name):
-                self._workspace.waiting, self._workspace.kept_as = files, name
+                self.trial.waiting, self.trial.kept_as = files, name

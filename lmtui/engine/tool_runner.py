@@ -41,9 +41,10 @@ from lmtui.engine.call_permissions import (
 )
 from lmtui.engine.context_budget import truncate_result
 from lmtui.engine.entries import check_copied
-from lmtui.engine.file_changes import CHANGERS, record_changes, snapshot_before, to_the_end
+from lmtui.engine.file_changes import CHANGERS, record_changes, snapshot_before
 from lmtui.engine.loop_detection import TOO_MANY_CALLS
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
+from lmtui.engine.tasks import to_the_end
 
 _log = logging.getLogger(__name__)
 _MOST_AT_ONCE = 4
@@ -137,7 +138,7 @@ class _CallRun:
         overlay = agent.services.sandbox.overlay()
         try:
             try:
-                async with trial.growing_effect(agent, self.call.id, overlay):
+                async with trial.growing_effect(context, overlay):
                     inside = replace(context, sandbox=self._place(overlay.sandbox))
                     await self._run(prepared, inside, is_reading=True, looks_back=False)
                 whole = await overlay.effect()
@@ -171,7 +172,7 @@ class _CallRun:
         if not effect.can_keep:
             self.result = first if effect.is_empty else trial.dropped(first, effect, "it cannot be kept")
             return None
-        decision = trial.decide_effect(agent, effect)
+        decision = trial.decide_effect(effect, agent.state.mode, agent.all_rules())
         is_covered = decision.verdict is Verdict.ASK and bool(rule)
         self.rule, self.why = (rule, "a rule covers the command") if is_covered else (decision.rule, decision.why)
         self.decision = "rule" if self.rule else "mode"
@@ -182,7 +183,7 @@ class _CallRun:
                 self.result = trial.dropped(first, effect, self.result.text.removeprefix(_NOT_RUN).rstrip("."))
                 return None
             context = replace(context, hunks=answer.hunks)
-            decision = trial.decide_effect(agent, effect)  # the mode may be another by now
+            decision = trial.decide_effect(effect, agent.state.mode, agent.all_rules())  # the mode may be another by now
         if decision.verdict is Verdict.DENY:
             self.why, self.result = decision.why, trial.dropped(first, effect, decision.why)
             return None

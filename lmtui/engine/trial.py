@@ -1,4 +1,7 @@
-"""Commands that would be asked about run in an overlay first; the question is then about what they did."""
+"""Where the calls of a session work: in the workspace or, in try mode, in an overlay over it.
+
+Commands that would be asked about run in an overlay first too; the question is then about what they did.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,15 @@ from lmtui.core.events import (
     OverlayChanged,
     ToolCallFinished,
     ToolCallStarted,
-    ToolOutputDelta,
 )
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import decide_all
-from lmtui.core.permissions.rules import Access, Decision, Rule, Verdict
-from lmtui.core.ports import CommandOverlay, KeptChanges, PreparedCall, Preview, Sandbox, ToolContext, ToolResult
+from lmtui.core.permissions.rules import Access, Decision, Mode, Rule, Verdict
+from lmtui.core.ports import Checkpoints, CommandOverlay, KeptChanges, PreparedCall, Preview, Sandbox, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import NO_TRIAL
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, kept_text
-from lmtui.engine.agent import Agent
-from lmtui.engine.file_changes import to_the_end
-from lmtui.engine.try_mode import SessionWorkspace
+from lmtui.engine.tasks import to_the_end
 
 _MOST_LOOKED_UP, _MOST_NAMED = 500, 20
 GROWING_S = 10.0
@@ -43,9 +43,9 @@ UNSEEN = "what it changes cannot be shown, and may not be undone: {why}"
 
 
 @contextlib.asynccontextmanager
-async def growing_effect(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[None]:
+async def growing_effect(context: ToolContext, overlay: CommandOverlay) -> AsyncIterator[None]:
     """Show next to the output of a long command what it has changed so far."""
-    watching = asyncio.create_task(_watch(agent, call_id, overlay))
+    watching = asyncio.create_task(_watch(context, overlay))
     try:
         yield
     finally:
@@ -53,7 +53,7 @@ async def growing_effect(agent: Agent, call_id: str, overlay: CommandOverlay) ->
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _watch(agent: Agent, call_id: str, overlay: CommandOverlay) -> None:
+async def _watch(context: ToolContext, overlay: CommandOverlay) -> None:
     wait_s, told = GROWING_S, ""
     while True:
         await asyncio.sleep(wait_s)
@@ -63,7 +63,7 @@ async def _watch(agent: Agent, call_id: str, overlay: CommandOverlay) -> None:
             said = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
             if said not in ("", told):
                 told = said
-                agent.emit(ToolOutputDelta(agent=agent.id, call_id=call_id, text=f"[so far in the overlay: {said}]\n"))
+                context.on_output(f"[so far in the overlay: {said}]\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +159,10 @@ def _named(paths: Sequence[str]) -> str:
     return _joined([sanitize_line(path) for path in paths])
 
 
-def decide_effect(agent: Agent, effect: CommandEffect) -> Decision:
+def decide_effect(effect: CommandEffect, mode: Mode, rules: tuple[Rule, ...]) -> Decision:
     """Return what rules say of an effect: kept where they allow all of it, dropped where they forbid some."""
     paths = (*effect.paths, *effect.made, *effect.removed)
-    decision = decide_all("write", Access.WRITE, paths, agent.state.mode, agent.all_rules())
+    decision = decide_all("write", Access.WRITE, paths, mode, rules)
     if decision.verdict is not Verdict.ASK:
         return decision
     parts = effect.parts
@@ -188,113 +188,160 @@ _DROPPED = (
 _GONE = "Changes that you made in try mode and the user did not merge are not in the folder: reread the files. {where}"
 
 
-class SessionTrial:
-    """The overlay of try mode and its unmerged changes; implements `core.sessions.Trial`.
+@dataclass(slots=True)
+class SessionWorkspace:
+    """The workspace that the calls of a session work on: the `real` one or, in try mode, an overlay that stays.
 
-    Args:
-        workspace: of the session.
-        emit: takes what is done with it; must not raise.
-        is_running: tells whether a turn is under way; nothing is merged then.
-        rules: returns those in force.
+    Implements `core.sessions.Trial` over the unmerged changes of that overlay.  `states` are the checkpoints of the workspace,
+    `name` is that of the patch to which unmerged changes are saved at the end.  `is_running` tells whether a turn is under way;
+    nothing is merged then.  `emit` takes what is done with the overlay and must not raise; `rules` returns those in force.
+
+    `waiting` is how many files in the overlay are not merged, `kept_as` their patch after a kill.
     """
 
-    def __init__(
-        self,
-        workspace: SessionWorkspace,
-        emit: Callable[[Event], None],
-        is_running: Callable[[], bool],
-        rules: Callable[[], Sequence[Rule]],
-    ) -> None:
-        self._workspace, self._emit, self._is_running, self._rules = workspace, emit, is_running, rules
-        self._seen: CommandEffect | None = None
+    real: Sandbox
+    states: Checkpoints | None
+    name: str
+    mode: Callable[[], Mode]
+    is_running: Callable[[], bool]
+    emit: Callable[[Event], None]
+    rules: Callable[[], Sequence[Rule]]
+    waiting: int = 0
+    kept_as: str = ""
+    _patch: str = ""  # where what waits in the overlay is saved after a kill
+    _overlay: CommandOverlay | None = None
+    _seen: CommandEffect | None = None
 
     @property
-    def waiting(self) -> int:
-        return self._workspace.waiting
+    def is_tried(self) -> bool:
+        """Tell whether calls work in the overlay."""
+        return self.mode() is Mode.TRY
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Return the workspace for calls."""
+        return self._opened().sandbox if self.is_tried else self.real
+
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Return the states of what calls see, None where none can be kept."""
+        return self._opened().checkpoints if self.is_tried and self.states is not None else self.states
+
+    def _opened(self) -> CommandOverlay:
+        if self._overlay is None:
+            self._overlay = self.real.overlay(stays=True)
+            self._patch = str(self._overlay.outlive_kill(self.name))
+        return self._overlay
+
+    async def look(self) -> None:
+        """Note what a call in try mode sees of the workspace."""
+        if self.is_tried and self.states is not None:
+            await self._opened().begin_call()
+
+    async def changed(self, paths: Collection[str]) -> OverlayChanged:
+        """Take note that a call changed files in the overlay, and return what waits there now."""
+        self._opened().note_touched(paths)
+        return OverlayChanged(files=len((await self._effect()).parts), kept_as=self._patch)
+
+    async def _effect(self) -> CommandEffect:
+        """Return what would be merged; without what the user changed meanwhile.
+
+        Raises:
+            SandboxError: nothing waits, or it cannot be seen.
+        """
+        if self._overlay is None:
+            raise SandboxError("nothing to merge: try mode has changed no files")
+        return await self._overlay.effect()
+
+    async def _close_overlay(self) -> None:
+        """Drop the overlay; the next call in try mode gets a new one."""
+        overlay, self._overlay = self._overlay, None
+        if overlay is not None:
+            await overlay.close()
 
     async def problem(self) -> str:
         try:
-            return "" if (await self._workspace.real.status()).has_overlays else NO_TRIAL
+            return "" if (await self.real.status()).has_overlays else NO_TRIAL
         except SandboxError as error:
             return error.full_text()
 
     async def parts(self) -> Sequence[EffectPart]:
         """Return the parts that would be merged now."""
-        self._seen = await self._workspace.effect()
-        return await with_tracked(self._seen.parts, self._workspace.real)
+        self._seen = await self._effect()
+        return await with_tracked(self._seen.parts, self.real)
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
         self._check_idle()
         return await to_the_end(self._keep(units))
 
     async def _keep(self, units: Collection[int] | None) -> Sequence[str]:
-        seen, workspace = self._seen or await self._workspace.effect(), self._workspace
-        if workspace.overlay is None:
+        seen = self._seen or await self._effect()
+        if self._overlay is None:
             return ()
-        kept, paths = await workspace.overlay.keep(seen, units, self._rules()), seen.chosen(units).paths
+        kept, paths = await self._overlay.keep(seen, units, self.rules()), seen.chosen(units).paths
         await self._tell_merged(paths, kept)
-        left = await workspace.effect()
-        if left.is_empty and not self._is_running():  # it would hide what is changed in the folder from now on
-            await workspace.drop()
-        self._emit(OverlayChanged(files=len(left.parts), kept_as=workspace.patch))
+        left = await self._effect()
+        if left.is_empty and not self.is_running():  # it would hide what is changed in the folder from now on
+            await self._close_overlay()
+        self.emit(OverlayChanged(files=len(left.parts), kept_as=self._patch))
         rest = "" if left.is_empty else f" Not merged yet: {_named([part.path for part in left.parts])}."
-        self._emit(Reminder(text=_MERGED.format(rest=rest, names=_named(paths))))
+        self.emit(Reminder(text=_MERGED.format(rest=rest, names=_named(paths))))
         return kept.notes
 
     async def _tell_merged(self, paths: Sequence[str], kept: KeptChanges) -> None:
         """Record a merge as a step of the user."""
-        states, call_id = self._workspace.states, f"merge_{secrets.token_hex(4)}"
+        states, call_id = self.states, f"merge_{secrets.token_hex(4)}"
         title = pluralize(len(paths), "file")
-        self._emit(
+        self.emit(
             ToolCallStarted(call_id=call_id, tool=_MERGE_TOOL, arguments={"paths": [*paths]}, title=title, by="user_alone")
         )
         if kept.before is not None and kept.after is not None and states is not None:
             before, after = kept.before, kept.after
-            self._emit(CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out))
+            self.emit(CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out))
             changes = await states.changes(before.id, after.id, is_now=True)
             files = tuple(each.path for each in changes)
-            self._emit(FilesChanged(call_id=call_id, files=files, changes=changes, before=before.id, after=after.id))
+            self.emit(FilesChanged(call_id=call_id, files=files, changes=changes, before=before.id, after=after.id))
         notes = "\n".join(kept.notes)
-        self._emit(ToolCallFinished(call_id=call_id, tool=_MERGE_TOOL, ok=True, result=notes, elapsed_ms=0, summary="merged"))
+        self.emit(ToolCallFinished(call_id=call_id, tool=_MERGE_TOOL, ok=True, result=notes, elapsed_ms=0, summary="merged"))
 
     async def drop(self) -> None:
         self._check_idle()
-        paths = (await self._workspace.effect()).paths
+        paths = (await self._effect()).paths
         self._check_idle()
-        await self._workspace.drop()
-        self._emit(OverlayChanged(files=0))
-        self._emit(Reminder(text=_DROPPED.format(names=_named(paths))))
+        await self._close_overlay()
+        self.emit(OverlayChanged(files=0))
+        self.emit(Reminder(text=_DROPPED.format(names=_named(paths))))
 
     async def close(self) -> None:
         """Save unmerged changes as a patch, say where, and drop them."""
-        overlay = self._workspace.overlay
+        overlay = self._overlay
         if overlay is None:
             return
         try:
-            effect = await self._workspace.effect()
+            effect = await self._effect()
             if not effect.is_empty:
-                file = await overlay.save_patch(effect, self._workspace.name)
+                file = await overlay.save_patch(effect, self.name)
                 missing = f"; not in it: {_named(effect.special)}" if effect.special else ""
                 files = pluralize(len(effect.paths), "file")
                 text = f"{files} not merged. To apply the changes: git apply {shlex.quote(str(file))}{missing}"
-                self._emit(OverlayChanged(files=0, patch=str(file)))
-                self._emit(Notice(level=Level.WARNING, text=text))
-                self._emit(Reminder(text=_GONE.format(where="The user has a patch with them.")))
+                self.emit(OverlayChanged(files=0, patch=str(file)))
+                self.emit(Notice(level=Level.WARNING, text=text))
+                self.emit(Reminder(text=_GONE.format(where="The user has a patch with them.")))
         except (SandboxError, OSError) as error:
-            self._emit(Notice(level=Level.ERROR, text=f"Could not save the unmerged changes of try mode: {error}"))
+            self.emit(Notice(level=Level.ERROR, text=f"Could not save the unmerged changes of try mode: {error}"))
         finally:
-            await self._workspace.drop()
+            await self._close_overlay()
 
     def resume(self) -> None:
         """Say that the overlay of an earlier run is gone, if it had unmerged changes."""
         if self.waiting:
             files = pluralize(self.waiting, "file")
-            where = self._workspace.kept_as or "see .lmagent/patches"
+            where = self.kept_as or "see .lmagent/patches"
             text = f"lmtui was killed with {files} not merged. The changes are saved as a patch: {where}"
-            self._emit(Notice(level=Level.WARNING, text=text))
-            self._emit(OverlayChanged(files=0))
-            self._emit(Reminder(text=_GONE.format(where="").rstrip()))
+            self.emit(Notice(level=Level.WARNING, text=text))
+            self.emit(OverlayChanged(files=0))
+            self.emit(Reminder(text=_GONE.format(where="").rstrip()))
 
     def _check_idle(self) -> None:
-        if self._is_running():
+        if self.is_running():
             raise SandboxError(_IS_RUNNING)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lmtui.core import events
 from lmtui.core.agent_events import BackgroundChanged
@@ -60,28 +60,27 @@ async def run_user_command(agent: Agent, said: UserInput, turn_id: str) -> None:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class TurnRunner:
-    """Runs turns while something waits in the inbox.
+    """Runs turns while something waits in the inbox; implements `core.sessions.Waiting`, and `core.prompt_text.PromptsInUse`.
 
-    Args:
-        agent: the root agent.
-        emit: takes events from outside a turn; must not raise.
-        after_turn: called after each turn.
-        name: of the session, for the tasks' names.
+    `emit` takes events from outside a turn and must not raise; `after_turn` is called after each turn.  `rename` gives the
+    session a title; it is called with the user's first words.  `name` is the session's, for the tasks' names.
+
+    `has_shown`: the log says that something waits.  Once it `is_closed` nothing is taken up any more.
     """
 
-    def __init__(
-        self, agent: Agent, emit: Callable[[events.InboxChanged], None], after_turn: Callable[[], None], name: str
-    ) -> None:
-        self._agent = agent
-        self._emit = emit
-        self._after_turn = after_turn
-        self._name = name
-        self._task: asyncio.Task[None] | None = None
-        self._turn: asyncio.Task[None] | None = None
-        self.turns = 0
-        self.has_shown = False  # the log says that something waits
-        self.run_agent: AgentRunner = run_in_place
+    agent: Agent
+    emit: Callable[[events.InboxChanged], None]
+    after_turn: Callable[[], None]
+    rename: Callable[[str], None]
+    name: str
+    turns: int = 0
+    has_shown: bool = False
+    is_closed: bool = False
+    run_agent: AgentRunner = run_in_place
+    _task: asyncio.Task[None] | None = None
+    _turn: asyncio.Task[None] | None = None
 
     @property
     def is_running(self) -> bool:
@@ -91,14 +90,14 @@ class TurnRunner:
     def wake(self) -> None:
         """Start on what waits, or show that it waits."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work(), name=f"session {self._name}")
+            self._task = asyncio.get_running_loop().create_task(self._work(), name=f"session {self.name}")
         else:
             self.show_inbox()
 
     def show_inbox(self) -> None:
         """Say what waits."""
-        self.has_shown = bool(self._agent.inbox.texts)
-        self._emit(self._agent.inbox.as_event(self._agent.id))
+        self.has_shown = bool(self.agent.inbox.texts)
+        self.emit(self.agent.inbox.as_event(self.agent.id))
 
     def interrupt(self) -> None:
         """Stop the running turn; what waits is held back.
@@ -106,7 +105,7 @@ class TurnRunner:
         The cancel comes one step later, so that a turn that has only just been made has begun and ends as interrupted.
         """
         loop = asyncio.get_running_loop()
-        inbox = self._agent.inbox
+        inbox = self.agent.inbox
         if self._turn is not None and inbox:
             inbox.pause()
             self.show_inbox()
@@ -123,68 +122,51 @@ class TurnRunner:
     async def _work(self) -> None:
         """Run a turn for each text.  The turn is its own task, so that stopping it does not stop the session."""
         try:
-            while self._agent.inbox:
-                is_queued = self.has_shown or len(self._agent.inbox.texts) > 1 or self._turn is not None
-                said = self._agent.inbox.take()
+            while self.agent.inbox:
+                is_queued = self.has_shown or len(self.agent.inbox.texts) > 1 or self._turn is not None
+                said = self.agent.inbox.take()
                 if is_queued:
                     self.show_inbox()
                 turn_id = f"turn_{self.turns + 1}"
                 run = run_user_command if said.is_command else compact_now if said.is_compaction else run_turn
-                work = self.run_agent(self._agent.id, run(self._agent, said, turn_id))
+                work = self.run_agent(self.agent.id, run(self.agent, said, turn_id))
                 self._turn = asyncio.get_running_loop().create_task(work, name=turn_id)
                 await asyncio.wait({self._turn})
-                self._after_turn()
+                self.after_turn()
                 if not self._turn.cancelled() and (error := self._turn.exception()) is not None:
                     _log.error("turn %s failed inside", turn_id, exc_info=error)
         finally:
             self._turn = self._task = None
 
-
-class InputQueue:
-    """What waits in one session; implements `core.sessions.Waiting`, and `core.prompt_text.PromptsInUse`.
-
-    Args:
-        agent: the root agent.
-        worker: runs what waits.
-        is_closed: tells that nothing is taken up any more.
-        rename: gives the session a title; called with the first words of a session that has none.
-    """
-
-    def __init__(self, agent: Agent, worker: TurnRunner, is_closed: Callable[[], bool], rename: Callable[[str], None]) -> None:
-        self._agent = agent
-        self._worker = worker
-        self._is_closed = is_closed
-        self._rename = rename
-
     def put(self, said: UserInput) -> None:
         """Take something up now or when its turn comes; nothing but blanks and no picture is nothing."""
-        if self._is_closed() or not (said.text.strip() or said.images or said.is_compaction):
+        if self.is_closed or not (said.text.strip() or said.images or said.is_compaction):
             return
-        self._agent.inbox.put(said)
+        self.agent.inbox.put(said)
         if not (said.is_command or said.is_reminder or said.is_compaction):
-            self._rename((said.typed or said.text).strip().partition("\n")[0])
-        self._worker.wake()
+            self.rename((said.typed or said.text).strip().partition("\n")[0])
+        self.wake()
 
     def begin(self, prompt: FilledPrompt, typed: str) -> None:
         self.put(UserInput(typed, prompt=prompt))
 
     def drop(self, index: int) -> str:
-        text = self._agent.inbox.drop(index)
-        self._worker.show_inbox()
+        text = self.agent.inbox.drop(index)
+        self.show_inbox()
         return text
 
     def go_on(self) -> None:
-        inbox = self._agent.inbox
-        if inbox.is_paused and not self._is_closed():
+        inbox = self.agent.inbox
+        if inbox.is_paused and not self.is_closed:
             inbox.go_on()
-            self._worker.show_inbox()
-            self._worker.wake()
+            self.show_inbox()
+            self.wake()
 
     def run_command(self, command: str, *, is_told: bool = True) -> None:
         self.put(UserInput(command.strip(), is_command=True, is_told=is_told))
 
     def make_room(self, focus: str = "") -> None:
-        self.put(UserInput(focus.strip(), is_compaction=True, is_steering=self._worker.is_running))
+        self.put(UserInput(focus.strip(), is_compaction=True, is_steering=self.is_running))
 
 
 MAX_TITLE_CHARS, MAX_TITLE_WORDS = 60, 6

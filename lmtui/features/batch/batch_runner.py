@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import Fault, SandboxError
-from lmtui.engine.file_changes import to_the_end, together
+from lmtui.engine.tasks import to_the_end, together
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch.batch_folder import BatchFolder
 from lmtui.features.batch.cluster import Cluster

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from lmtui.core.errors import JobsError
-from lmtui.engine.file_changes import to_the_end
+from lmtui.engine.tasks import to_the_end
 from lmtui.features.jobs import schedules
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_table import JobFile

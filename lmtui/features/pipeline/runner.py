@@ -22,10 +22,10 @@ from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import clipped, pluralize, sanitize_line, sanitize_path
 from lmtui.core.verification import Gate, Rung, WorkspaceChecks, bounded
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.review import blocking_findings
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
+from lmtui.engine.tasks import to_the_end, together
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile, changed_plan
 from lmtui.features.pipeline.values import (

@@ -26,7 +26,7 @@ from lmtui.core.ports import Policy
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import ChildKind, SessionAgentRunner
-from lmtui.engine.file_changes import to_the_end
+from lmtui.engine.tasks import to_the_end
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile, find_plan, run_lock
 from lmtui.features.pipeline.planner import decompose, files_to_read, survey_text
 from lmtui.features.pipeline.report import checkpoint_files, report_files, report_object, tasks_json, usage_by_role
