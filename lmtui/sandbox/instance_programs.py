@@ -53,7 +53,7 @@ MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
 _FOREVER_S = 10.0 * 365 * 86_400
 _MOST_RUNNING = 16
 _MOST_UNREAD_CHARS = 65_536
-_INPUT_S, _FULL_PIPE_S = 5.0, 0.01
+_INPUT_S, _FULL_PIPE_S, _UNREAD_PIPE_S = 5.0, 0.01, 0.05
 _PIPE_BYTES = 65_536
 
 
@@ -261,7 +261,7 @@ class ServedProgram:
             taken = await _give(self._client, self._number, piece)
             data = data[taken:]
             if taken < len(piece):
-                await asyncio.sleep(_FULL_PIPE_S)
+                await asyncio.sleep(_FULL_PIPE_S if taken else _UNREAD_PIPE_S)
 
     async def close(self) -> None:
         await asyncio.shield(self._begin_to_close())
@@ -453,8 +453,8 @@ class SandboxInterpreter:
         process = self._process or await self._begin()
         held, is_ok, is_lost, is_timed_out = _Held(), False, False, False
         try:
-            await process.write(protocol.encode({"code": code}, _MAX_FRAME_BYTES))
             async with asyncio.timeout(timeout_s):
+                await process.write(protocol.encode({"code": code}, _MAX_FRAME_BYTES))
                 is_ok = await self._until_done(process, held, on_output)
         except TimeoutError:
             is_timed_out, is_lost = True, not await self._stop(process, held, on_output)
@@ -492,8 +492,8 @@ class SandboxInterpreter:
     async def _stop(self, process: Served, held: _Held, on_output: Callable[[str], None]) -> bool:
         """Stop what runs; False where it did not let itself be stopped, and is ended with all that it knew."""
         try:
-            await process.write(protocol.encode({"stop": True}))
             async with asyncio.timeout(_STOP_S):
+                await process.write(protocol.encode({"stop": True}))
                 await self._until_done(process, held, on_output)
         except (TimeoutError, protocol.ProtocolError, SandboxError):
             await self._end()

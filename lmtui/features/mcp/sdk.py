@@ -131,7 +131,7 @@ def _size(packed: str) -> int:
 __all__ = ["connect", "log_in"]
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_MAX_LINE_BYTES = 33_554_432
+_MAX_LINE_BYTES, _MOST_WAITING = 33_554_432, 64  # messages wait where a server does not read; nobody waits with them
 _MAX_PAGES = 50
 _ANSWER_ID = re.compile(r'"id"\s*:\s*(\d+|"[^"\\]*")')
 _HTTP_S = 30.0
@@ -361,7 +361,7 @@ async def _over_pipes(
 ) -> AsyncIterator[Any]:  # Any: the SDK's pair of streams is private
     """Carry messages, a line each, to and from a program; what it says that is not a message is passed over and logged."""
     to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+    outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](_MOST_WAITING)
     asked: types.RequestId = 0  # what is answered next, as far as one can tell
 
     async def read() -> None:
