@@ -144,7 +144,7 @@ class SandboxListing:
     async def folder(self, path: str) -> Sequence[DirEntry]:
         """Return the entries of a folder, folders first; `.git` and `.lmagent` are left out."""
         folder = relative_path(path, self._pool.workspace).rstrip("/")
-        _, data = await self._call("folder", path=folder, depth=1, max_entries=MAX_BYTES)
+        _, data = await self._call("folder", path=folder, depth=0, max_entries=MAX_BYTES)
         prefix = f"{folder}/" if folder else ""  # as it was asked for: links may lead elsewhere
         found = await asyncio.to_thread(read_entries, data)
         return [replace(each, path=prefix + each.path.rpartition("/")[2]) for each in found]
@@ -176,7 +176,7 @@ def _records(data: bytes) -> list[str]:
 
 
 def read_entries(data: bytes) -> list[DirEntry]:
-    """Return what a listing of a folder says: a letter for the kind, the size, and the path of each entry."""
+    """Return what a listing of a folder says: a letter for the kind, the size, and the path or the name of each entry."""
     found: list[DirEntry] = []
     for record in _records(data):
         entry = _ENTRY.fullmatch(record)

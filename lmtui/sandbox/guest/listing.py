@@ -345,12 +345,16 @@ def _records(listed: bytes) -> list[bytes]:
 
 
 def _folder(root: Root, path: str, depth: int, max_entries: int) -> Iterator[bytes]:
-    """Yield a letter for the kind (d, f, l, o), the size and the path of entries, folders first, each followed by its own."""
+    """Yield a letter for the kind (d, f, l, o), the size and the path of entries, folders first, each followed by its own.
+
+    A depth of 0 is the folder alone, and names instead of paths.
+    """
     with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as (folder, real):
-        for inner, kind, entry in islice(files.entries(folder, real, depth), max_entries):
-            with suppress(OSError):
+        for inner, kind, entry in islice(files.entries(folder, real if depth else "", depth), max_entries):
+            size = 0
+            with suppress(OSError):  # its folder may be read, but not entered
                 size = entry.stat(follow_symlinks=False).st_size if kind == "file" else 0
-                yield os.fsencode(f"{kind[0]}{size} {inner}")
+            yield os.fsencode(f"{kind[0]}{size} {inner}")
 
 
 def _walk(root: Root, max_paths: int) -> Iterator[bytes]:
