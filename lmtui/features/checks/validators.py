@@ -72,7 +72,6 @@ _STUB = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"(?P<code>(?:.*?\s)??)(?://+|#+|/\*+|\*|--|<!--)\s+(?P<words>.*)")
-_ANY_NAME = re.compile(r"\bglobals\(\)|\bimport\s*\*")
 _YAML_SCHEMA = re.compile(r"^# yaml-language-server: \$schema=(\S+)", re.MULTILINE)
 _Texts = Mapping[str, str | None]
 
@@ -213,11 +212,14 @@ def _unwritten(text: str, bases: Set[str]) -> Iterator[tuple[int, float]]:
 
 def names(text: str) -> list[str] | None:
     """Return the names that a Python module has, None where they cannot be known.  For the process of parsers."""
-    if parse_python(text) is None or _ANY_NAME.search(text):
+    tree = parse_python(text)
+    if tree is None or "globals()" in text or any(isinstance(each, ast.alias) and each.name == "*" for each in ast.walk(tree)):
         return None
-    symbols = symtable.symtable(text, "module", "exec").get_symbols()
-    found = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported() or each.is_declared_global()}
-    return None if "__getattr__" in found else sorted(found)
+    with contextlib.suppress(SyntaxError, RecursionError):  # not all that parses compiles
+        symbols = symtable.symtable(text, "module", "exec").get_symbols()
+        found = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported() or each.is_declared_global()}
+        return None if "__getattr__" in found else sorted(found)
+    return None
 
 
 async def _lost_imports(runner: CheckRunner, old: _Texts, new: _Texts) -> list[Finding]:
