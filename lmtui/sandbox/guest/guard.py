@@ -328,7 +328,7 @@ class Layout:
         if kind == "git" and is_folder:
             obeyed = [full + b"/" + part for part in _GIT_PARTS]
         is_obeyed = any(_is_fresh(part, since_ns) for part in obeyed)
-        is_obeyed = is_obeyed or (kind == "git" and _holds_fresh(full + b"/hooks", since_ns))
+        is_obeyed = is_obeyed or (kind == "git" and is_folder and _holds_fresh(full + b"/hooks", since_ns))
         is_fresh = is_obeyed or _is_fresh(full, since_ns)
         if kind in ("run", "read") and is_folder:
             is_fresh = is_fresh or _holds_fresh(full, since_ns)
