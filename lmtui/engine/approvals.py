@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lmtui.core.agent_events import PlanDecided
 from lmtui.core.errors import SessionFileError, UsageError
@@ -15,23 +16,15 @@ from lmtui.core.permissions.suggested_rules import Grant, grants
 from lmtui.core.sessions import NOBODY, Answer
 
 
+@dataclass(slots=True)
 class PendingApproval:
     """An open question; it is resolved once, by whoever is first."""
 
-    def __init__(
-        self,
-        request: ApprovalRequested,
-        resolve: Callable[[ApprovalRequested, Answer, str, int], None],
-        monotonic: Callable[[], float],
-        is_covered: Callable[[], bool],
-    ) -> None:
-        self.request = request
-        self.is_covered = is_covered
-        self._resolve = resolve
-        self._monotonic = monotonic
-        self._asked = monotonic()
-        self._is_given = False
-        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    request: ApprovalRequested
+    resolve: Callable[[ApprovalRequested, Answer, str], None]
+    is_covered: Callable[[], bool]
+    _is_given: bool = False
+    _answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     async def answer(self) -> Answer:
         """Wait for the answer; cancelled while waiting, it is a no by interrupt."""
@@ -52,7 +45,7 @@ class PendingApproval:
         answer = _as_offered(answer, self.request)
         self._is_given = True
         try:
-            self._resolve(self.request, answer, by, round((self._monotonic() - self._asked) * 1000))
+            self.resolve(self.request, answer, by)
         except SessionFileError:
             answer = Answer(Outcome.NO, "the answer could not be written to the session's log")
             raise
@@ -125,7 +118,7 @@ class Approvals:
         `is_covered` tells whether a rule that was granted meanwhile answers it: then nobody needs to.
         """
         self._emit(request)
-        question = PendingApproval(request, self._resolve, self._monotonic, is_covered)
+        question = PendingApproval(request, partial(self._resolve, self._monotonic()), is_covered)
         if self.is_attended:
             self._open[request.approval_id] = question
         else:
@@ -179,7 +172,7 @@ class Approvals:
             rule for rule in self.granted if kept is not None and (rule.source == THIS_SESSION or str(rule) in texts)
         )
 
-    def _resolve(self, request: ApprovalRequested, answer: Answer, by: str, elapsed_ms: int) -> None:
+    def _resolve(self, asked_s: float, request: ApprovalRequested, answer: Answer, by: str) -> None:
         self._open.pop(request.approval_id, None)
         is_grant = answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)
         rule = next(each.rule for each in grants(request) if _is_granted(each, answer)) if is_grant else ""
@@ -194,7 +187,7 @@ class Approvals:
                 feedback=answer.feedback,
                 scope=str(scope or ""),
                 edited=answer.edited,
-                elapsed_ms=elapsed_ms,
+                elapsed_ms=round((self._monotonic() - asked_s) * 1000),
                 hunks=answer.hunks,
             )
         )

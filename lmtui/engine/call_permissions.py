@@ -220,14 +220,13 @@ _LONG_CHARS = 1024
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A call whose question is open; `problem` says why it could not be asked (the call cannot succeed)."""
+    """A call that was decided about, with the real paths `behind` links, and its question where one is open."""
 
     prepared: PreparedCall
-    decision: Decision | None = None
+    decision: Decision
+    behind: tuple[str, ...] = ()
     tool_context: ToolContext | None = None
     question: PendingApproval | None = None
-    problem: str = ""
-    behind: tuple[str, ...] = ()
 
 
 def mask_files(agent: Agent) -> None:
@@ -235,12 +234,12 @@ def mask_files(agent: Agent) -> None:
     agent.services.workspace.real.mask(id(agent.services.approvals), mask_expressions(agent.all_rules()))
 
 
-async def learn_sandbox(agent: Agent, *calls: PreparedCall) -> None:
-    """Start the sandbox where it is not known yet: how much is asked depends on what confines commands.
+async def learn_sandbox(agent: Agent, prepared: PreparedCall | None = None) -> None:
+    """Start the sandbox where it is not known yet and a call has to know it: how much is asked depends on what confines it.
 
-    Of `calls` at least one has to need that: it runs a command, or works in the overlay of the try mode.
+    Such a call runs a command, or works in the overlay of the try mode.
     """
-    if calls and agent.state.mode is not Mode.TRY and all(each.access is not Access.EXECUTE for each in calls):
+    if prepared and agent.state.mode is not Mode.TRY and prepared.access is not Access.EXECUTE:
         return
     if not agent.state.sandbox.name or agent.state.sandbox.has_read_only is None:
         status = await agent.services.sandbox.status()
@@ -258,11 +257,17 @@ async def behind_links(agent: Agent, prepared: PreparedCall) -> tuple[str, ...]:
     return tuple(path for path in real if path not in prepared.subjects)
 
 
-async def decide_in_time(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
-    """Return the result of `decide`; a thread reads long texts, so that nothing else waits."""
+async def decided(agent: Agent, prepared: PreparedCall) -> PendingCall:
+    """Return what is decided about a call once the sandbox is known; a thread reads long texts, so that nothing else waits.
+
+    Raises:
+        SandboxError: the sandbox cannot be started, or cannot tell where links lead.
+    """
+    await learn_sandbox(agent, prepared)
+    behind = await behind_links(agent, prepared)
     if sum(map(len, prepared.subjects)) > _LONG_CHARS:
-        return await asyncio.to_thread(decide, agent, prepared, behind)
-    return decide(agent, prepared, behind)
+        return PendingCall(prepared, await asyncio.to_thread(decide, agent, prepared, behind), behind)
+    return PendingCall(prepared, decide(agent, prepared, behind), behind)
 
 
 def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
@@ -337,22 +342,14 @@ def sandbox_for(agent: Agent, decision: Decision) -> Sandbox:
     return sandbox.revealing(decision.reveals) if decision.reveals else sandbox
 
 
-async def ask(
-    agent: Agent,
-    call: ToolCall,
-    prepared: PreparedCall,
-    *,
-    tool_context: ToolContext | None = None,
-    decision: Decision | None = None,
-    behind: tuple[str, ...] = (),
-) -> PendingCall:
+async def ask(agent: Agent, call: ToolCall, pending: PendingCall, tool_context: ToolContext) -> PendingCall:
     """Open the question about a call.
 
     Raises:
         ToolError: the call cannot succeed, so there is nothing to ask about.
         SandboxError: the same, from the sandbox.
     """
-    tool_context, decision = tool_context or context_of(agent, call), decision or decide(agent, prepared, behind)
+    prepared, decision, behind = pending.prepared, pending.decision, pending.behind
     preview = await prepared.preview(tool_context)
     subjects, is_command = prepared.subjects, prepared.access is Access.EXECUTE
     is_outside = not is_command and any(subject.startswith(("/", "../")) for subject in subjects)
@@ -390,4 +387,4 @@ async def ask(
 
     is_features = is_allowed()  # a rule that is granted meanwhile does not answer a feature
     opened = approvals.open(request, lambda: not is_features and is_allowed())
-    return PendingCall(prepared, decision, tool_context, opened, behind=behind)
+    return replace(pending, tool_context=tool_context, question=opened)

@@ -29,12 +29,10 @@ from lmtui.engine.call_permissions import (
     CommandNetworkApproval,
     PendingCall,
     ask,
-    behind_links,
     context_of,
     decide,
-    decide_in_time,
+    decided,
     is_answered_by_typing,
-    learn_sandbox,
     mask_files,
     may_try,
     sandbox_for,
@@ -56,13 +54,17 @@ _NEVER_RAN = ("refused", "stopped", "not run", TOO_MANY_CALLS)
 class _CallRun:
     """One call on its way to its end, and how it will be said to have ended: interrupted, until the call itself says more.
 
-    `by` says whose it is, where it is not the model's; `began` and `elapsed_s` are the tool's own time, not the user's.
+    `given` is None where it was not understood; `problem` says why it cannot run.  `by` says whose it is, where it is not the
+    model's.  `pending` is there where it was decided about, or asked about, before its turn came.  `began` and `elapsed_s` are
+    the tool's own time, not the user's.
     """
 
     agent: Agent
     call: ToolCall
     given: PreparedCall | None
+    problem: str = ""
     by: str = ""
+    pending: PendingCall | None = None
     result: ToolResult = field(default_factory=lambda: ToolResult("Not run: stopped before it began.", "not run", ok=False))
     decision: str = ""
     rule: str = ""
@@ -79,23 +81,33 @@ class _CallRun:
         """Say that the call was not allowed."""
         self.result = ToolResult(f"Refused: {why}", "refused", ok=False)
 
-    async def run_guarded(self, prepared: PreparedCall, asked: PendingCall | None) -> None:
-        """Decide about the call and run it; a failure becomes its result."""
+    async def run_to_end(self) -> ToolResult:
+        """Run the call, if it can be run, and say how it ended."""
         try:
-            await self._decide_and_run(prepared, asked)
+            await self.run()
+        finally:
+            self.end()
+        return self.result
+
+    async def run(self) -> None:
+        """Decide about the call and run it; a failure becomes its result."""
+        if self.given is None or self.problem:
+            self.result = ToolResult(self.problem, "failed" if self.given else "not understood", ok=False)
+            return
+        try:
+            await self._decide_and_run(self.given)
         except (ToolError, SandboxError) as error:
             self.result = ToolResult(error.full_text(), "failed", ok=False)
         except Exception as error:  # noqa: BLE001  (border: a tool run; the model is told, the log has the trace)
             _log.exception("tool %s failed inside", self.call.name)
             self.result = ToolResult(f"{self.call.name} failed inside lmtui: {error}", "failed inside", ok=False)
 
-    async def _decide_and_run(self, prepared: PreparedCall, asked: PendingCall | None) -> None:
+    async def _decide_and_run(self, prepared: PreparedCall) -> None:
         agent = self.agent
         mask_files(agent)
         prepared, reviews = await self._reviewed(prepared)
-        await learn_sandbox(agent, prepared)
-        behind = asked.behind if asked else await behind_links(agent, prepared)
-        decision = asked.decision if asked and asked.decision else await decide_in_time(agent, prepared, behind)
+        pending = self.pending or await decided(agent, prepared)
+        decision, behind = pending.decision, pending.behind
         self.decision = "rule" if decision.rule else "mode"
         is_overruled = False
         for review in reviews:
@@ -105,23 +117,24 @@ class _CallRun:
         if decision.verdict is Verdict.DENY:
             self.refuse(f"{decision.why}.")
             return
-        context = asked.tool_context if asked and asked.tool_context else context_of(agent, self.call)
+        context = pending.tool_context or context_of(agent, self.call)
         is_typed = self.by.startswith("user") and not is_overruled
         decision = replace(decision, is_read_only=False) if is_typed else decision  # a user's own command may write
         context = replace(context, sandbox=self._place(sandbox_for(agent, decision)))
-        can_try = asked is None and not is_overruled and decision.is_read_only and may_try(agent, prepared)
+        can_try = pending.question is None and not is_overruled and decision.is_read_only and may_try(agent, prepared)
         if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(agent, prepared):
             self.decision, self.rule, self.why = str(Outcome.ONCE), "", "you typed it"
         elif can_try and await self._try(prepared, context, decision.rule):
             return
         elif decision.verdict is Verdict.ASK:
-            asked = asked or await ask(agent, self.call, prepared, tool_context=context, decision=decision, behind=behind)
-            answer = await self._answered(asked)
+            if pending.question is None:
+                pending = await ask(agent, self.call, PendingCall(prepared, decision, behind), context)
+            answer = await self._answered(pending)
             if answer is not None and answer.outcome is Outcome.TRY:
                 if not await self._try(prepared, context):
                     self.result = ToolResult("Not run: it cannot be tried here.", "not run", ok=False)
                 return
-            if answer is None or (allowed := await self._as_answered(asked, answer)) is None:
+            if answer is None or (allowed := await self._as_answered(pending, answer)) is None:
                 return
             prepared, context = allowed, self._allowed_context(allowed, behind, context, answer)
         await self._run(prepared, context, is_reading=decision.is_read_only)
@@ -178,7 +191,7 @@ class _CallRun:
         self.decision = "rule" if self.rule else "mode"
         if decision.verdict is Verdict.ASK and not is_covered:
             self.result = trial.dropped(first, effect, "stopped before the user answered")
-            answer = await self._answered(await ask(agent, self.call, kept, tool_context=context, decision=decision))
+            answer = await self._answered(await ask(agent, self.call, PendingCall(kept, decision), context))
             if answer is None:
                 self.result = trial.dropped(first, effect, self.result.text.removeprefix(_NOT_RUN).rstrip("."))
                 return None
@@ -195,7 +208,7 @@ class _CallRun:
         takes_no_rule = agent.services.approvals.is_attended
         decision = Decision(Verdict.ASK, why, uncovered=prepared.subjects, takes_no_rule=takes_no_rule)
         context = replace(context, sandbox=agent.effective_sandbox)
-        asked = await ask(agent, self.call, prepared, tool_context=context, decision=decision)
+        asked = await ask(agent, self.call, PendingCall(prepared, decision), context)
         answer = await self._answered(asked)
         self.why = decision.why
         if answer is None:
@@ -325,41 +338,31 @@ class _CallRun:
         )
 
 
-async def run_call(agent: Agent, call: ToolCall, asked: PendingCall | None = None, *, by: str = "") -> ToolResult:
+async def run_call(agent: Agent, call: ToolCall, *, by: str = "") -> ToolResult:
     """Deal with one call and return how it ended; events tell everything else.
 
-    `asked` is there where the call has begun and was asked about before its turn came.  `by` says whose it is, where it is
-    not the model's (see `ToolCallStarted`): what the mode would only ask about is answered by the user's typing it.
+    `by` says whose it is, where it is not the model's (see `ToolCallStarted`): what the mode would only ask about is answered
+    by the user's typing it.
     """
-    prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(agent, call)
-    if asked is None:
-        begin(agent, call, prepared, by)
-    run = _CallRun(agent, call, prepared, by)
-    try:
-        if prepared is None or problem:
-            run.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
-        else:
-            await run.run_guarded(prepared, asked)
-    finally:
-        run.end()
-    return run.result
+    return await _begin(agent, call, by).run_to_end()
 
 
-async def run_side_by_side(agent: Agent, calls: Sequence[tuple[ToolCall, PendingCall]]) -> None:
+async def _run_side_by_side(agent: Agent, calls: Sequence[tuple[ToolCall, PendingCall]]) -> None:
     """Run decided read-only calls in parallel, a few at a time; they end in their order, even if stopped."""
     places = asyncio.Semaphore(_MOST_AT_ONCE)
     runs: list[_CallRun] = []
 
-    async def run(call: ToolCall, asked: PendingCall) -> None:
+    async def run(call: ToolCall, pending: PendingCall) -> None:
         async with places:
-            begin(agent, call, asked.prepared)
-            runs.append(_CallRun(agent, call, asked.prepared))
-            await runs[-1].run_guarded(asked.prepared, asked)
+            begun = _begin(agent, call)
+            begun.pending = pending
+            runs.append(begun)
+            await begun.run()
 
     ended = 0
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(run(call, asked)) for call, asked in calls]
+            tasks = [group.create_task(run(call, pending)) for call, pending in calls]
             for task in tasks:
                 await asyncio.wait({task})
                 task.result()
@@ -372,8 +375,9 @@ async def run_side_by_side(agent: Agent, calls: Sequence[tuple[ToolCall, Pending
             unended.end()
 
 
-def begin(agent: Agent, call: ToolCall, prepared: PreparedCall | None, by: str = "") -> None:
+def _begin(agent: Agent, call: ToolCall, by: str = "") -> _CallRun:
     """Say that a call is dealt with."""
+    prepared, problem = _prepare(agent, call)
     agent.emit(
         ToolCallStarted(
             agent=agent.id,
@@ -386,6 +390,7 @@ def begin(agent: Agent, call: ToolCall, prepared: PreparedCall | None, by: str =
             recovered=call.form if agent.model.known.calling.form is ToolCallFormat.NATIVE else "",
         )
     )
+    return _CallRun(agent, call, prepared, problem, by)
 
 
 def _prepare(agent: Agent, call: ToolCall) -> tuple[PreparedCall | None, str]:
@@ -415,29 +420,23 @@ async def _keep_pictures(agent: Agent, result: ToolResult) -> tuple[ImageRef, ..
 _FEWEST = 2
 
 
-async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], asked: dict[str, PendingCall]) -> None:
+async def _batch_approvals(agent: Agent, calls: Sequence[ToolCall], asked: dict[str, _CallRun]) -> None:
     """Ask about the calls that can be asked ahead, if they are two or more; `asked` takes them, by call id, as they begin."""
-    is_few = len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls)
-    if is_few or agent.services.points.before_call or not agent.services.approvals.is_attended:
-        return
-    candidates = [(call, prepared) for call, prepared in _independent(agent, calls) if prepared.access is not Access.NONE]
+    open_ones: list[tuple[ToolCall, PendingCall]] = []
     try:
-        if candidates:
-            await learn_sandbox(agent, *(prepared for _, prepared in candidates))
-        placed = [(call, each, await behind_links(agent, each)) for call, each in candidates]
+        for call, prepared in _independent(agent, calls):
+            pending = await decided(agent, prepared)
+            open_ones += [(call, pending)] if pending.decision.verdict is Verdict.ASK else []
     except SandboxError:
         return  # each call says so when its turn comes
-    decided = [(item, await decide_in_time(agent, item[1], item[2])) for item in placed]
-    open_ones = [item for item, decision in decided if decision.verdict is Verdict.ASK]
     if len(open_ones) < _FEWEST:
         return
-    for call, prepared, behind in open_ones:
-        begin(agent, call, prepared)
-        asked[call.id] = PendingCall(prepared, problem="stopped before it was asked about")
+    for call, pending in open_ones:
+        run = asked[call.id] = _begin(agent, call)
         try:
-            asked[call.id] = await ask(agent, call, prepared, behind=behind)
+            run.pending = await ask(agent, call, pending, context_of(agent, call))
         except (ToolError, SandboxError) as error:
-            asked[call.id] = PendingCall(prepared, problem=error.full_text())
+            run.problem = error.full_text()
 
 
 def _independent(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PreparedCall]]:
@@ -449,7 +448,8 @@ def _independent(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall
         if prepared is None:
             continue  # it says so when its turn comes
         is_command = prepared.access is Access.EXECUTE
-        if is_command or not (is_after_command or touched & set(prepared.subjects)):
+        is_free = is_command or not (is_after_command or touched & set(prepared.subjects))
+        if is_free and prepared.access is not Access.NONE:
             found.append((call, prepared))
         is_after_command = is_after_command or is_command
         touched |= set(prepared.subjects)
@@ -457,64 +457,59 @@ def _independent(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall
 
 
 async def run_calls(agent: Agent, calls: Sequence[ToolCall]) -> None:
-    """Run the calls of one message; refuse those beyond the limit of a message."""
-    allowed = calls[: agent.services.limits.max_calls_per_message]
-    asked: dict[str, PendingCall] = {}
+    """Run the calls of one message, whose ids differ; refuse those beyond the limit of a message."""
+    most, points = agent.services.limits.max_calls_per_message, agent.services.points
+    allowed, asked = calls[:most], dict[str, _CallRun]()
+    is_seen = bool(points.before_call or points.after_call)
     try:
-        await batch_approvals(agent, allowed, asked)
+        if len(allowed) >= _FEWEST and not points.before_call and agent.services.approvals.is_attended:
+            await _batch_approvals(agent, allowed, asked)
         at = 0
         while at < len(allowed) and not agent.turn.ended_by:
-            reading = await _reading(agent, list(takewhile(lambda call: call.id not in asked, allowed[at:])))
+            unasked = [] if is_seen else list(takewhile(lambda call: call.id not in asked, allowed[at:]))
+            reading = await _reading(agent, unasked) if len(unasked) >= _FEWEST else []
             if len(reading) >= _FEWEST:
-                await run_side_by_side(agent, reading)
+                await _run_side_by_side(agent, reading)
                 at += len(reading)
             else:
-                await run_call(agent, allowed[at], asked.pop(allowed[at].id, None))
+                call = allowed[at]
+                await (asked.pop(call.id, None) or _begin(agent, call)).run_to_end()
                 at += 1
     finally:
-        for call in allowed:
-            if (unrun := asked.get(call.id)) is not None:  # its turn never came
-                if unrun.question is not None:
-                    unrun.question.give(Answer(Outcome.NO), "interrupt")
-                _CallRun(agent, call, unrun.prepared).end()
+        for run in asked.values():  # their turn never came
+            if run.pending is not None and run.pending.question is not None:
+                run.pending.question.give(Answer(Outcome.NO), "interrupt")
+            run.end()
     if agent.turn.ended_by:
         return
-    most = agent.services.limits.max_calls_per_message
     text = f"Not run: at most {most} calls in one message. Call it again if you still need it."
     for call in calls[len(allowed) :]:
-        prepared, _ = _prepare(agent, call)  # the log records what it asked for
-        begin(agent, call, prepared)
-        _CallRun(agent, call, prepared, result=ToolResult(text, TOO_MANY_CALLS, ok=False)).end()
+        run = _begin(agent, call)  # the log records what it asked for
+        run.result = ToolResult(text, TOO_MANY_CALLS, ok=False)
+        run.end()
 
 
 async def _reading(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PendingCall]]:
     """Return the leading calls that only read and need no approval, with their decisions."""
     found: list[tuple[ToolCall, PendingCall]] = []
-    points = agent.services.points
-    if points.before_call or points.after_call or len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls):
-        return found
     for call in calls:
-        asked = await _as_reading(agent, call)
-        if asked is None:
+        prepared, _ = _prepare(agent, call)
+        if prepared is None or not _only_reads(prepared):
             break
-        found.append((call, asked))
+        try:
+            pending = await decided(agent, prepared)
+        except SandboxError:
+            break  # it says so when its turn comes
+        if pending.decision.verdict is not Verdict.ALLOW:
+            break
+        found.append((call, pending))
     return found
 
 
-async def _as_reading(agent: Agent, call: ToolCall) -> PendingCall | None:
-    """Return the decision about a call that only reads and needs no approval, else None."""
-    prepared, _ = _prepare(agent, call)
-    if prepared is None:
-        return None
+def _only_reads(prepared: PreparedCall) -> bool:
+    """Tell whether a call shows or lists files, or fetches pages: what an MCP server does is unknown."""
+    if prepared.access is Access.WEB:
+        return prepared.tool in ("fetch", "web_search")
     traits = traits_of(prepared.tool)
-    is_page = prepared.access is Access.WEB and prepared.tool in ("fetch", "web_search")  # what an MCP server does is unknown
-    is_file = prepared.access is Access.READ and traits.file_effect in (FileEffect.SHOWS, FileEffect.LISTS)
-    if not (is_page or (is_file and not traits.is_for_work)):
-        return None
-    try:
-        await learn_sandbox(agent, prepared)
-        behind = await behind_links(agent, prepared)
-    except SandboxError:
-        return None  # it says so when its turn comes
-    decision = await decide_in_time(agent, prepared, behind)
-    return PendingCall(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW else None
+    does_read = prepared.access is Access.READ and traits.file_effect in (FileEffect.SHOWS, FileEffect.LISTS)
+    return does_read and not traits.is_for_work
