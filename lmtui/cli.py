@@ -190,10 +190,10 @@ def _app(
 ) -> int:
     """Open the app, on sessions of this process or on those of a host that `attach` connects to."""
     if wants_plain(is_asked=arguments.plain):
-        from lmtui.plain.console import PlainStart, run_plain
+        from lmtui.plain.console import run_plain
 
         open_plain = attach.connect if attach else _host_opener(arguments, session_id)[2]
-        return run_plain(open_plain, PlainStart(session_id or (attach.find_session() if attach else ""), task, is_demo))
+        return run_plain(open_plain, session_id or (attach.find_session() if attach else ""), task, is_demo=is_demo)
     check_screen()
     gc.disable()  # a tenth of the start-up; the app turns it on again when its first frame stands
     from lmtui.tui.app import LmtuiApp

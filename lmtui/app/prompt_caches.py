@@ -12,7 +12,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -81,7 +80,6 @@ class PromptCaches:
 
     Args:
         place_of: returns the name under which a server is known, however its address changes.
-        file: where the records of this user are kept.
         idle_s: how long a session does nothing before it is saved.
         close_limit_s: how long a session that is closed waits for that.
         budget_bytes: how much all files may hold together.
@@ -91,7 +89,6 @@ class PromptCaches:
     def __init__(
         self,
         place_of: Callable[[str], str] = root_url,
-        file: Path | None = None,
         *,
         idle_s: float = IDLE_S,
         close_limit_s: float = CLOSE_LIMIT_S,
@@ -100,7 +97,7 @@ class PromptCaches:
     ) -> None:
         self.idle_s, self.close_limit_s, self._budget_bytes = idle_s, close_limit_s, budget_bytes
         self.place_of, self._now = place_of, now
-        self.file = file or state_dir() / "prompt_caches.json"
+        self.file = state_dir() / "prompt_caches.json"
         self.failed: set[str] = set()  # servers that did not do it: they are not asked again
 
     def is_on(self, provider: OpenAICompatible) -> bool:
@@ -161,15 +158,6 @@ class PromptCaches:
         return _RecordFile()
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    """The newest request of a conversation, and how many tokens its slot holds since."""
-
-    provider: OpenAICompatible
-    request: ModelRequest
-    tokens: int
-
-
 _TOO_SMALL = "The prompt cache was not saved: it is larger than 4 GB."
 _OTHER_MODEL = "belongs to another model, template, window or server build"
 
@@ -183,7 +171,8 @@ class SessionPromptCache:
     def __init__(self, caches: PromptCaches, session_id: str) -> None:
         self._caches, self._session_id = caches, session_id
         self.tell: Callable[[Notice], object] = lambda _: None
-        self._newest: _Answered | None = None
+        # the newest request of the conversation, and how many tokens its slot holds since
+        self._newest: tuple[OpenAICompatible, ModelRequest, int] | None = None
         self._is_asleep = True  # a session that was just opened may be in a file
         self._saved_tokens = 0
         self._told: set[str] = set()
@@ -196,9 +185,8 @@ class SessionPromptCache:
         """
         self._stop_idle()
         is_asleep, self._is_asleep = self._is_asleep, False
-        if not is_asleep or not self._caches.is_on(provider):
-            return {}
-        record = await asyncio.to_thread(self._caches.find, self._caches.place_of(provider.url), self._session_id)
+        place, can_restore = self._caches.place_of(provider.url), is_asleep and self._caches.is_on(provider)
+        record = await asyncio.to_thread(self._caches.find, place, self._session_id) if can_restore else None
         if record is None:
             return {}
         try:
@@ -241,7 +229,7 @@ class SessionPromptCache:
         if usage is None or not usage.prompt_tokens:
             self._newest = None
             return
-        self._newest = _Answered(provider, request, usage.prompt_tokens + usage.completion_tokens)
+        self._newest = provider, request, usage.prompt_tokens + usage.completion_tokens
         self._stop_idle()
         if self._caches.is_on(provider):
             work = self._save(_LONGEST_S, after_s=self._caches.idle_s)
@@ -260,47 +248,49 @@ class SessionPromptCache:
 
     async def _save(self, most_s: float, after_s: float = 0.0) -> None:
         await asyncio.sleep(after_s)
-        newest, caches = self._newest, self._caches
-        if newest is None or newest.tokens < LEAST_TOKENS or not caches.is_on(newest.provider):
+        if self._newest is None:
             return
-        if abs(newest.tokens - self._saved_tokens) <= _SLACK_TOKENS:
+        (provider, request, tokens), caches = self._newest, self._caches
+        if tokens < LEAST_TOKENS or not caches.is_on(provider):
+            return
+        if abs(tokens - self._saved_tokens) <= _SLACK_TOKENS:
             self._is_asleep = True
             return
-        place = caches.place_of(newest.provider.url)
         try:
-            async with asyncio.timeout(most_s), newest.provider.slots.take(id(self), Priority.BACKGROUND):
-                await self._write(newest, place, most_s)
+            async with asyncio.timeout(most_s), provider.slots.take(id(self), Priority.BACKGROUND):
+                await self._write(provider, request, tokens, most_s)
         except (ProviderError, OSError) as error:
-            caches.failed.add(place)
+            caches.failed.add(caches.place_of(provider.url))
             if not isinstance(error, ProviderError) or error.fault is not Fault.NOT_A_MODEL_SERVER:
                 why = f"it took more than {most_s:g} s" if isinstance(error, TimeoutError) else sanitize_line(str(error))
                 self._say(f"The prompt cache could not be saved ({why}).")
 
-    async def _write(self, newest: _Answered, place: str, most_s: float) -> None:
-        files, caches = newest.provider.slot_files(newest.request.model), self._caches
+    async def _write(self, provider: OpenAICompatible, request: ModelRequest, tokens: int, most_s: float) -> None:
+        files, caches = provider.slot_files(request.model), self._caches
         if not (fingerprint := await files.fingerprint(is_awake=True)):
             return
         slots = await files.slots()
-        near = [each.id for each in slots or () if abs(each.tokens - newest.tokens) <= _SLACK_TOKENS and not each.is_busy]
-        if slots is None and newest.provider.slots.count == 1:
+        near = [each.id for each in slots or () if abs(each.tokens - tokens) <= _SLACK_TOKENS and not each.is_busy]
+        if slots is None and provider.slots.count == 1:
             near = [0]
         if len(near) != 1:  # which slot it is in cannot be told
             return
-        prefix, parts = newest.provider.prefix_digest(newest.request)
-        wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, newest.tokens)
+        prefix, parts = provider.prefix_digest(request)
+        place = caches.place_of(provider.url)
+        wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, tokens)
         record = await asyncio.to_thread(caches.reserve, wanted)
         if record is None:
             self._say(_TOO_SMALL)
             return
         save_limit_s = min(most_s, limit_s(record.size_bytes)) if record.size_bytes else most_s
-        tokens, size_bytes = await files.save(near[0], record.name, save_limit_s)
-        is_ours = abs(tokens - newest.tokens) <= _SLACK_TOKENS
+        saved_tokens, size_bytes = await files.save(near[0], record.name, save_limit_s)
+        is_ours = abs(saved_tokens - tokens) <= _SLACK_TOKENS
         session = self._session_id if is_ours else ""
-        record = replace(record, session=session, tokens=tokens, size_bytes=size_bytes)
+        record = replace(record, session=session, tokens=saved_tokens, size_bytes=size_bytes)
         if not await asyncio.to_thread(caches.put, record):
             self._say(_TOO_SMALL)
         elif is_ours:
-            self._saved_tokens, self._is_asleep = newest.tokens, True
+            self._saved_tokens, self._is_asleep = tokens, True
 
     def _say(self, text: str) -> None:
         """Tell something, once in a session."""

@@ -17,7 +17,7 @@ from lmtui.core.ports import Provider
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServedModel
 from lmtui.engine.session import EngineSession
-from lmtui.models.discovery import look_at
+from lmtui.models.discovery import look_at, model_of
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.endpoint_pool import ServerPool
 from lmtui.models.openai_client import OpenAICompatible
@@ -155,8 +155,6 @@ async def _lacks(used: events.ModelChanged, key: str, *, is_only_choice: bool) -
     if not await is_reachable(used.url):
         return "" if is_only_choice else f"No server at {url}"
     found = await look_at(used.url, key, _LOOK_LIMIT_S)
-    wanted = {used.model, f"{used.model}:latest"}
-    if found is None or not found.models or not used.model:
+    if found is None or not found.models or not used.model or model_of(found, used.model):
         return ""
-    has = any(model.name in wanted or model.instance == used.model for model in found.models)
-    return "" if has else f"{url} no longer has the model {sanitize_line(used.model)}"
+    return f"{url} no longer has the model {sanitize_line(used.model)}"

@@ -30,23 +30,14 @@ async def run_typed(context: CommandContext, text: str) -> Result:
     """Run what was typed: a command of ours, or one that is a Markdown file.
 
     Raises:
-        LmtuiError: the command is unknown, or not possible now.
+        UsageError: the command is unknown, or cannot be used.
+        LmtuiError: it is not possible now, or a server's that lacks an argument or is not given.
     """
     call = context.commands.parse(text)
-    if call is None or call.command is None:
-        return await run_prompt_file(context, text)
-    if call.command.handler is None:
-        return OpenView(call.command.id, call.argument, instead=call.command.instead)
-    return await call.command.handler(context, call.argument)
-
-
-async def run_prompt_file(context: CommandContext, text: str) -> Begin:
-    """Run the Markdown command that a text calls up.
-
-    Raises:
-        UsageError: the command is unknown, or cannot be used.
-        LmtuiError: it is a server's, and lacks an argument, or the server does not give it.
-    """
+    if call is not None and (command := call.command) is not None:
+        if command.handler is None:
+            return OpenView(command.id, call.argument, instead=command.instead)
+        return await command.handler(context, call.argument)
     offers = context.host.extensions
     prompt = await offers[PromptFiles].read(text) if PromptFiles in offers else None
     if prompt is not None:

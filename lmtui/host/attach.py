@@ -68,30 +68,20 @@ class Outbox:
         return frame
 
 
-@dataclass(frozen=True, slots=True)
-class AttachedClient:
-    """Who is attached: `name` is shown to others where it answers; `gone` is called when it does not read.
-
-    One that `is_local` came through the local socket; others may call what is open to the network.
-    """
-
-    name: str
-    gone: Callable[[], object]
-    is_local: bool
-
-
 class Attachment:
     """What is kept for one client.
 
     Args:
         hub: the sessions.
         runtime: that of the client's folder.
-        client: who it is.
-        line: writes an event.
+        name: who the client is; shown to others where it answers.
+        gone: is called when it does not read.
+        is_local: it came through the local socket; others may call what is open to the network.
     """
 
-    def __init__(self, hub: SessionHub, runtime: Runtime, client: AttachedClient, line: Callable[[Envelope], str]) -> None:
-        self._hub, self._runtime, self._client, self._line = hub, runtime, client, line
+    def __init__(self, hub: SessionHub, runtime: Runtime, name: str, gone: Callable[[], object], *, is_local: bool) -> None:
+        self._hub, self._runtime = hub, runtime
+        self._name, self._gone, self._is_local = name, gone, is_local
         self._handed_out: set[bytes] = set()
         self.outbox = Outbox()
         self._sessions: dict[str, Session] = {}
@@ -110,7 +100,7 @@ class Attachment:
         """Send a message behind those before it; one that `changes` something sends the mirrored values before."""
         self._is_dirty = self._is_dirty or changes
         if not self.outbox.put(message):
-            _ = self._client.gone()
+            _ = self._gone()
         elif not self._is_due:
             self._is_due = True
             _ = asyncio.get_running_loop().call_soon(self._flush)
@@ -190,7 +180,7 @@ class Attachment:
         if member is None or not member.may_be_called(is_local=True):
             raise UsageError(f"a client cannot call {sanitize_line(f'{call.path}.{call.name}')[:80]}")
         given = self._arguments(member, call.given)
-        if not self._client.is_local:
+        if not self._is_local:
             rpc.check_network(member, given)
         if isinstance(session_id := given.get("session_id"), str):
             target, _ = self._target(call.on, call.path, self._hub.runtime_of(session_id))
@@ -202,7 +192,7 @@ class Attachment:
     async def _value(self, member: Member, target: Any, given: Mapping[str, Any]) -> Any:
         """Return what a member returns; what would take the place of what another client set is done for all of them."""
         match member.full_name:
-            case "SessionHost.switch_model" if not self._client.is_local:
+            case "SessionHost.switch_model" if not self._is_local:
                 return await self._hub.switch_model(target, **given)
             case "Files.watch":
                 return self._hub.shared(self._runtime).watch_folders(self, given["folders"])
@@ -262,13 +252,13 @@ class Attachment:
                 raise UsageError(f"{member.full_name} has no {sanitize_line(str(name))[:40]}")
             hint = member.parameters[name]
             found[name] = self._function(_number(value), hint) if rpc.is_function(hint) else rpc.decode(hint, value)
-        for value in found.values() if not self._client.is_local else ():
+        for value in found.values() if not self._is_local else ():
             if isinstance(value, _HANDED_OUT) and rpc.digest(value) not in self._handed_out:
                 raise UsageError(f"{member.full_name} takes only what this host has returned before", "Ask for it again.")
         if isinstance(answer := found.get("answer"), Answer):
-            found["answer"] = replace(answer, by=self._client.name)
+            found["answer"] = replace(answer, by=self._name)
         if "by" in member.parameters:
-            found["by"] = self._client.name
+            found["by"] = self._name
         missing = [each for each in member.required if each not in found]
         if missing:
             raise UsageError(f"{member.full_name} needs {', '.join(missing)}")
@@ -314,9 +304,7 @@ class Attachment:
 
     def _follow(self, number: int, session_id: str, after: int) -> None:
         """Send the durable events behind one, and then every event there is."""
-        session = self._sessions.get(session_id)
-        if session is None:
-            raise UsageError(f"session {sanitize_line(session_id)[:60]} is not open", "Open it again.")
+        session, _ = self._target(f"{rpc.SESSION}{session_id}", "")
         if (leave := self._leave.pop(session_id, None)) is not None:
             leave()
         past = [encode_event(each) for each in session.history() if each.seq > after]
@@ -326,7 +314,7 @@ class Attachment:
             self._tell(f"{rpc.SESSION}{session_id}", envelope)
 
     def _tell(self, on: str, envelope: Envelope) -> None:
-        self._send({"event": on, "line": self._line(envelope)}, changes=envelope.event.durable)
+        self._send({"event": on, "line": encode_event(envelope)}, changes=envelope.event.durable)
 
     def _drop(self, session_id: str) -> None:
         for at in (session_id, ("closed", session_id)):
@@ -375,16 +363,9 @@ class AttachEndpoint:
 
     def __init__(self, hub: SessionHub) -> None:
         self._hub = hub
-        self._last: tuple[Envelope | None, str] = None, ""
         self.attached: set[Attachment] = set()
         self.greetings = 0  # clients that are being let in
         self.when_left: Callable[[], None] = lambda: None
-
-    def _line(self, envelope: Envelope) -> str:
-        """Return the line of an event, written once however many clients get it."""
-        if self._last[0] is not envelope:
-            self._last = envelope, encode_event(envelope)
-        return self._last[1]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket = WebSocket(scope, receive, send)
@@ -446,8 +427,7 @@ class AttachEndpoint:
         if is_local and folder:
             self._hub.allow(Path(folder))
         name = sanitize_line(hello.name or "a client")[:60]
-        client = AttachedClient(name, socket.scope["extensions"][ABORT], is_local)
-        attachment = Attachment(self._hub, runtime, client, self._line)
+        attachment = Attachment(self._hub, runtime, name, socket.scope["extensions"][ABORT], is_local=is_local)
         welcome = {"version": __version__, "folder": str(runtime.workspace), "sessions": [each.id for each in runtime.sessions]}
         await socket.send_text(rpc.dumps([{"welcome": welcome}]))
         return attachment

@@ -41,13 +41,11 @@ class Frame:
 
     Args:
         is_stored: it is in the log; only such an event has an id in the stream of its session.
-        message: what clients of the WebSocket get, once the first of them has.
     """
 
     envelope: Envelope
     _: KW_ONLY
     is_stored: bool
-    message: str | None = None
 
     @cached_property
     def rest(self) -> bytes:

@@ -25,7 +25,7 @@ from lmtui.host.session_routes import answered, mode_set, plan_answered
 
 PREVIEW_CHARS = 500
 _LONG_S = 3600.0
-MOST_FRAME = 1_048_576  # characters or bytes
+MOST_FRAME = 1_048_576  # bytes
 _GOING, _TOO_LARGE, _LATER = 1001, 1009, 1013
 _Identity = Annotated[str, Field(max_length=200)]
 
@@ -113,16 +113,14 @@ _SENT: dict[type[events.Event], _Row] = {
 _FAILED = _row("error", message=lambda event: event.error or "the turn failed", iterations="iterations")
 
 
-def _text_of(frame: Frame) -> str:
-    """Return an event as clients get it, made once for all of them; empty where they do not get it."""
-    event, seq = frame.envelope.event, frame.envelope.seq
-    if frame.message is None:
-        has_failed = isinstance(event, events.TurnEnded) and event.reason is events.TurnReason.ERROR
-        name, fields = _FAILED if has_failed else _SENT.get(type(event), ("", {}))
-        found = {key: getattr(event, how) if isinstance(how, str) else how(event) for key, how in fields.items()}
-        found |= {"type": name, "session": frame.envelope.session, "agent": event.agent, "seq": seq}
-        frame.message = json.dumps(found, ensure_ascii=False, default=str) if name else ""
-    return frame.message
+def _text_of(envelope: events.Envelope) -> str:
+    """Return an event as clients get it, empty where they do not get it."""
+    event = envelope.event
+    has_failed = isinstance(event, events.TurnEnded) and event.reason is events.TurnReason.ERROR
+    name, fields = _FAILED if has_failed else _SENT.get(type(event), ("", {}))
+    found = {key: getattr(event, how) if isinstance(how, str) else how(event) for key, how in fields.items()}
+    found |= {"type": name, "session": envelope.session, "agent": event.agent, "seq": envelope.seq}
+    return json.dumps(found, ensure_ascii=False, default=str) if name else ""
 
 
 async def serve_websocket(websocket: WebSocket) -> None:
@@ -158,9 +156,8 @@ class _Client:
         if wanted := self._websocket.query_params.get("session", ""):
             await self._take(json.dumps({"type": "subscribe", "session": wanted}).encode())
         while (message := await self._websocket.receive())["type"] != "websocket.disconnect":
-            text = message.get("text")
-            data = message.get("bytes") or b"" if text is None else text.encode("utf-8", "surrogatepass")
-            if len(data if text is None else text) > MOST_FRAME:
+            data = message.get("bytes") or (message.get("text") or "").encode("utf-8", "surrogatepass")
+            if len(data) > MOST_FRAME:
                 await self._websocket.close(_TOO_LARGE, "this message is too large")
                 return
             await self._take(data)
@@ -232,7 +229,7 @@ class _Client:
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             async for frames in reader.follow(past, _LONG_S):
                 for frame in frames:
-                    if text := encode_event(frame.envelope) if self._is_log else _text_of(frame):
+                    if text := encode_event(frame.envelope) if self._is_log else _text_of(frame.envelope):
                         await self._websocket.send_text(text.encode("utf-8", "backslashreplace").decode())
         self._over.set()
 

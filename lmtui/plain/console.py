@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -299,17 +298,10 @@ LOOK_S = 0.2
 PROMPT, MORE_PROMPT = "you: ", "more: "
 
 
-@dataclass(frozen=True, slots=True)
-class PlainStart:
-    """How the linear mode begins; the fields are those of the full-screen app."""
-
-    session_id: str = ""
-    task: str = ""
-    is_demo: bool = False
-
-
-def run_plain(open_host: Callable[[], SessionHost], start: PlainStart) -> int:
+def run_plain(open_host: Callable[[], SessionHost], session_id: str, task: str, *, is_demo: bool) -> int:
     """Run the linear mode on this process's terminal and return the exit code.  Blocks until the user leaves.
+
+    It begins with an earlier session, if one is named, and a task, if there is one.
 
     Raises:
         LmtuiError: the host or the session cannot be opened.
@@ -319,7 +311,7 @@ def run_plain(open_host: Callable[[], SessionHost], start: PlainStart) -> int:
     terminal = LineTerminal(state_dir() / "history" / "plain")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave_now)
-    return Console(terminal).run(open_host, start)
+    return Console(terminal).run(open_host, session_id, task, is_demo=is_demo)
 
 
 def _leave_now(*_: object) -> None:
@@ -338,18 +330,18 @@ class Console:
         self._has_sandbox = False
         self._left: PlanProposed | None = None
 
-    def run(self, open_host: Callable[[], SessionHost], start: PlainStart) -> int:
+    def run(self, open_host: Callable[[], SessionHost], session_id: str = "", task: str = "", *, is_demo: bool = False) -> int:
         """Open the host, talk until the user leaves, close everything, and return the exit code."""
         with contextlib.closing(LoopThread()) as loop, contextlib.suppress(EOFError):
             host, serving = loop.do(open_host), None
             self._plain = PlainSession(loop, host, self._terminal)
             self._commands = PlainCommands(self._plain)
             try:
-                self._begin(start)
+                self._begin(session_id, is_demo=is_demo)
                 serving = loop.start(host.serve())
-                if start.session_id:
+                if session_id:
                     self._follow()
-                self._talk(start.task)
+                self._talk(task)
             except KeyboardInterrupt:
                 return EXIT_INTERRUPTED
             finally:
@@ -359,10 +351,10 @@ class Console:
                 self._tell_last_notices()
         return 0
 
-    def _begin(self, start: PlainStart) -> None:
+    def _begin(self, session_id: str, *, is_demo: bool) -> None:
         host, loop = self._plain.host, self._plain.loop
         self._terminal.say(f"lmtui, plain mode, in {sanitize_line(str(host.workspace))}. /help lists the commands.")
-        if start.is_demo:
+        if is_demo:
             loop.wait(host.start_demo())
             self._terminal.say(f"the model is scripted; the tools and the files in {host.workspace} are real")
         elif host.setup_note:
@@ -370,8 +362,8 @@ class Console:
         elif lacking := loop.wait(host.servers.choice_problem()):
             ask_for_server(self._plain, lacking)
         ask_for_trust(self._plain)
-        self._plain.open(start.session_id)
-        if start.session_id:
+        self._plain.open(session_id)
+        if session_id:
             self._commands.tell_where_it_stands()
         until = time.monotonic() + self._settle_s  # what is learned while a session opens, above all which sandbox it has
         self._tell_until(lambda: self._has_sandbox or time.monotonic() >= until)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -200,9 +199,9 @@ def kept(caches: PromptCaches, new: PromptCacheRecord) -> PromptCacheRecord | No
 
 
 @pytest.fixture
-def caches(tmp_path: Path) -> PromptCaches:
+def caches() -> PromptCaches:
     ticks = iter(range(1_000))
-    return PromptCaches(file=tmp_path / "records.json", budget_bytes=1_000, now=lambda: float(next(ticks)))
+    return PromptCaches(budget_bytes=1_000, now=lambda: float(next(ticks)))
 
 
 def test_the_oldest_name_is_written_over_and_a_session_keeps_its_own(caches: PromptCaches) -> None:
@@ -225,6 +224,7 @@ def test_until_it_is_written_a_file_is_nobodys(caches: PromptCaches) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"files": 3}', '{"owner": "../x", "files": [{"name": "/etc/passwd"}, 3]}'])
 def test_records_that_cannot_be_read_count_as_none(caches: PromptCaches, text: str) -> None:
+    caches.file.parent.mkdir(parents=True, exist_ok=True)
     caches.file.write_text(text)
     assert caches.records() == []
     found = caches.reserve(record("s"))

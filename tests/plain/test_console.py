@@ -14,7 +14,7 @@ from lmtui.core.sessions import Answer
 from lmtui.core.tool_servers import Reach
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
-from lmtui.plain.console import Console, PlainStart
+from lmtui.plain.console import Console
 from tests.sets import for_each
 from tests.tui.fake_servers import WantsKey
 from tests.tui.fakes import FakeHost, FakeSession
@@ -65,9 +65,9 @@ class Host(FakeHost):
         super().__init__(setup_note=setup_note, kind=kind)
 
 
-def talk(*typed: str | type[BaseException], host: FakeHost | None = None, start: PlainStart | None = None) -> tuple[Paper, int]:
+def talk(*typed: str | type[BaseException], host: FakeHost | None = None, **start: str) -> tuple[Paper, int]:
     paper, shown = Paper(*typed), host or Host()
-    code = Console(paper, settle_s=0.0).run(lambda: shown, start or PlainStart())
+    code = Console(paper, settle_s=0.0).run(lambda: shown, start.get("session_id", ""), start.get("task", ""))
     assert shown.is_closed
     return paper, code
 
@@ -131,7 +131,7 @@ def test_commands_of_the_users_own_go_to_the_session_with_or_without_the_model()
     talk("!ls", "!!pwd", "!", host=host)
     assert host.session.waiting.commands == [("ls", True), ("pwd", False)]
     host = Host()
-    talk("y", host=host, start=PlainStart(task="go on"))
+    talk("y", host=host, task="go on")
     assert host.session.submitted == ["go on"]
 
 
@@ -216,7 +216,7 @@ def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[
     host, session = FakeHost(), FakeSession("s1")
     session.trial.fake_parts = PARTS
     host.opened["s1"] = session
-    paper, _ = talk("/merge", *typed, host=host, start=PlainStart(session_id="s1"))
+    paper, _ = talk("/merge", *typed, host=host, session_id="s1")
     assert "deletes old.txt  +0 -1" in paper.said
     assert (session.trial.done, said in paper.said) == (done, True)
 
@@ -244,5 +244,5 @@ def test_the_end_says_where_unmerged_changes_are() -> None:
 
     host = FakeHost()
     host.opened["s1"] = Unmerged("s1")
-    paper, _ = talk("/quit", host=host, start=PlainStart(session_id="s1"))
+    paper, _ = talk("/quit", host=host, session_id="s1")
     assert paper.said[-1] == "warning: 2 files not merged. To apply the changes: git apply x.patch"

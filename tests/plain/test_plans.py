@@ -9,7 +9,7 @@ from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.events import TurnReason
 from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import Mode
-from lmtui.plain.console import Editor, PlainStart, ask_plan
+from lmtui.plain.console import Editor, ask_plan
 from lmtui.plain.plain_session import LoopThread, PlainSession
 from tests.plain.test_console import Paper, talk
 from tests.sets import for_each
@@ -88,7 +88,7 @@ def test_a_plan_that_was_left_is_asked_about_again_on_request_and_by_a_resumed_s
     assert sum("a plan is waiting for your approval" in line for line in paper.said) == 2
     assert session.plans.answers == [("approve", ())]
     host = host_with_plan()
-    talk("y", host=host, start=PlainStart(session_id=host.session.id))
+    talk("y", host=host, session_id=host.session.id)
     assert host.session.plans.answers == [("approve", ())]
 
 
