@@ -36,7 +36,8 @@ class Document(LineSource):
         self.is_padded = False
         self.changed: Callable[[int], None] = lambda _: None
         self._heights: list[int] = []
-        self._known_tops = [0]
+        self._total = 0
+        self._tops = [0]  # the first lines of the blocks, as far as they are counted
         self._drawn: OrderedDict[Block, list[Line]] = OrderedDict()
         self._guesses: list[int] | None = None
         self._changed_from: int | None = None
@@ -47,7 +48,7 @@ class Document(LineSource):
 
     def total(self) -> int:
         """Return the height of all blocks, guessed where they were not seen."""
-        return self._tops[-1]
+        return self._total
 
     def line(self, number: int) -> Line:
         """Return a line of the block that is there."""
@@ -65,14 +66,15 @@ class Document(LineSource):
         block.is_padded = self.is_padded
         self.blocks.append(block)
         self._heights.append(block.estimate(self.width) + block.has_gap)
+        self._total += self._heights[-1]
 
     def truncate(self, count: int) -> None:
         """Take the blocks from `count` on away."""
         while len(self.blocks) > count:
             self._drawn.pop(self.blocks.pop(), None)
-            self._heights.pop()
+            self._total -= self._heights.pop()
             self._note_rewritten(len(self.blocks))
-        del self._known_tops[len(self.blocks) + 1 :]
+        del self._tops[len(self.blocks) + 1 :]
 
     def touch(self, index: int) -> None:
         """Note that a block is not what it was."""
@@ -115,7 +117,7 @@ class Document(LineSource):
         for index, block in enumerate(self.blocks if self._drawn else ()):
             if block in self._drawn:
                 guesses[index] = len(self._drawn[block])
-        self._heights, self._known_tops, self._guesses = guesses, [0], None
+        self._heights, self._total, self._tops, self._guesses = guesses, sum(guesses), [0], None
         self._note(0)
         return True
 
@@ -137,8 +139,9 @@ class Document(LineSource):
             lines = block.lines(self.width)
             self._drawn[block] = lines
             if self._heights[index] != len(lines):
+                self._total += len(lines) - self._heights[index]
                 self._heights[index] = len(lines)
-                del self._known_tops[index + 1 :]
+                del self._tops[index + 1 :]
                 self._note(index)
             if len(self._drawn) > _KEPT_BLOCKS:
                 self._drawn.popitem(last=False)
@@ -154,20 +157,20 @@ class Document(LineSource):
 
     def top(self, index: int) -> int:
         """Return the first line of a block."""
+        while len(self._tops) <= min(index, len(self._heights)):
+            self._count_on()
         return self._tops[index]
 
     def locate(self, line: int) -> tuple[int, int]:
         """Return the block at a line and that block's first line."""
+        while self._tops[-1] <= line and len(self._tops) <= len(self._heights):
+            self._count_on()
         index = bisect_right(self._tops, line) - 1
         return index, self._tops[index]
 
-    @property
-    def _tops(self) -> list[int]:
-        """Return the first line of each block, and the total behind them, counted again from what changed on."""
-        tops = self._known_tops
-        if len(tops) <= len(self._heights):
-            tops += accumulate(self._heights[len(tops) - 1 :], initial=tops.pop())
-        return tops
+    def _count_on(self) -> None:
+        at = len(self._tops) - 1
+        self._tops += accumulate(self._heights[at : at + _AT_ONCE], initial=self._tops.pop())
 
     def _note(self, index: int) -> None:
         self._changed_from = index if self._changed_from is None else min(index, self._changed_from)
