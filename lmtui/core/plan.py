@@ -279,20 +279,15 @@ def adopt_steps(plan: Plan, steps: Sequence[PlanStep]) -> Plan:
 
 
 def begin_next(plan: Plan) -> Plan:
-    """Return the plan with a step under way, if one can be."""
-    step = next_step(plan)
+    """Return the plan with a step under way: the first that is to do and waits for nothing, if none is yet."""
+    waiting = (step for step in plan.steps if step.status is TodoStatus.PENDING and not blocked_by(plan, step))
+    step = next(waiting, None)
     return _with(plan, replace(step, status=TodoStatus.IN_PROGRESS)) if step and current_step(plan) is None else plan
 
 
 def current_step(plan: Plan) -> PlanStep | None:
     """Return the step that is under way, None where none is."""
     return next((step for step in plan.steps if step.status is TodoStatus.IN_PROGRESS), None)
-
-
-def next_step(plan: Plan) -> PlanStep | None:
-    """Return the first step that is to do and waits for nothing, None where there is none."""
-    waiting = (step for step in plan.steps if step.status is TodoStatus.PENDING)
-    return next((step for step in waiting if not blocked_by(plan, step)), None)
 
 
 def blocked_by(plan: Plan, step: PlanStep) -> list[int]:

@@ -177,6 +177,10 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
         decision = decided("shell", Access.EXECUTE, command)
         return decision.verdict is Verdict.DENY and bool(decision.rule)
 
+    def knows(path: str) -> bool:
+        """Tell whether a file may be replaced whole: who calls in the text has to have met it in this conversation."""
+        return agent.model.known.calling.form is ToolCallFormat.NATIVE or agent.conversation.has_met(path)
+
     def report(given: Report) -> None:
         agent.turn.report = given
 
@@ -192,7 +196,7 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
         CommandNetworkApproval(agent, call.id),
         on_reading=lambda path: decided("read", Access.READ, path).verdict,
         sees=agent.may_send_images,
-        knows=partial(_knows, agent),
+        knows=knows,
         faults=None if agent.model.known.calling.form is ToolCallFormat.NATIVE else syntax_error,
         step_work=agent.state.step.work,
         agent=AgentActions(
@@ -207,11 +211,6 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
         ),
         features=agent.services.features,
     )
-
-
-def _knows(agent: Agent, path: str) -> bool:
-    """Tell whether a file may be replaced whole: a model that calls in its text has to have met it in this conversation."""
-    return agent.model.known.calling.form is ToolCallFormat.NATIVE or agent.conversation.has_met(path)
 
 
 _MAX_PATHS = 100

@@ -29,7 +29,7 @@ from lmtui.core.messages import (
 from lmtui.core.model_events import CallFormChanged
 from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
-from lmtui.core.prompt_parts import PromptParts, PromptPartsRead, PromptSource, cut_sources
+from lmtui.core.prompt_parts import PromptPartsRead, PromptSource, cut_sources
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import files_in, work_lines
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
@@ -54,7 +54,7 @@ async def take_guidance(agent: Agent) -> None:
         return
     known = agent.conversation.prompt.newest
     found = await source.read(guidance_chars(agent.state.model.window_tokens))
-    if _told(found) == _told(known):
+    if replace(found, sources=()) == replace(known, sources=()):  # prices are no change
         return
     agent.emit(PromptPartsRead(agent=agent.id, guidance=found))
     new_cuts = [name for name in cut_sources(found.sources) if name not in cut_sources(known.sources)]
@@ -67,11 +67,6 @@ async def take_guidance(agent: Agent) -> None:
 def guidance_chars(window_tokens: int) -> int:
     """Return how much may be told, in characters: a share of the window."""
     return min(MAX_GUIDANCE_CHARS, int((window_tokens or ASSUMED_WINDOW_TOKENS) * SHARE * _CHARS_PER_TOKEN))
-
-
-def _told(guidance: PromptParts) -> PromptParts:
-    """Return what counts as a change: prices do not."""
-    return replace(guidance, sources=())
 
 
 TOPIC = "state"

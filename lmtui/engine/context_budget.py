@@ -303,7 +303,7 @@ class PromptCacheTracker:
         self._budget = budget
         self._generation = 0
         self._before: ModelRequest | None = None
-        self._stays = 0
+        self._stayed: tuple[Message, ...] = ()
         self._tells = False
         self._counted = (0, 0)
         self.now = Comparison(0, 0, 0, CacheMissReason.FIRST)
@@ -326,7 +326,7 @@ class PromptCacheTracker:
             resent = sum(budget.size(message) for message in messages[stays:] if id(message) in moved)
         else:
             common, resent, cause = shared, 0, CacheMissReason.NONE
-        self._before, self._stays = request, stays
+        self._before, self._stayed = request, messages[:stays]
         pictures = sum(len(message.images) for message in messages)
         self.now = Comparison(total, common, 0 if before is None else resent, str(cause), pictures)
         return self.now
@@ -364,8 +364,7 @@ class PromptCacheTracker:
     def _who_took(self, reused: int, common: int) -> str:
         if reused <= common // 20:
             return CacheMissReason.RESTART
-        stayed = self._before.messages[: self._stays] if self._before else ()
-        return CacheMissReason.PICTURE if any(message.images for message in stayed) else CacheMissReason.TAKEN
+        return CacheMissReason.PICTURE if any(message.images for message in self._stayed) else CacheMissReason.TAKEN
 
 
 def _shared(old: Sequence[Message], new: Sequence[Message]) -> int:

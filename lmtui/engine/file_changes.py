@@ -263,13 +263,13 @@ class SessionChanges:
         standing = self._ledger().standing()
         if not standing:
             raise SandboxError("nothing to undo in this session")
-        return await self._back("undo", standing[-max(1, count) :])
+        return await self._plan("undo", standing[-max(1, count) :])
 
     async def plan_redo(self, count: int = 1) -> Restoration:
         records = self._ledger().redoable()[: max(1, count)]
         if not records:
             raise SandboxError("there is nothing to redo: nothing is taken back, or something else was changed since")
-        return await self._plan("redo", records, source=records[-1].after, expected=records[0].before)
+        return await self._plan("redo", records)
 
     async def plan_restore(self, step_id: str, path: str, hunk: int | None = None) -> Restoration:
         record = next((each for each in self._ledger().records if each.step.id == step_id), None)
@@ -298,7 +298,7 @@ class SessionChanges:
             raise SandboxError("that turn is not part of the conversation any more")
         records = ledger.of_turn_on(turn_id)
         if all(record.step.can_undo for record in records):
-            plan = await self._back("rewind", records) if records else Restoration("rewind", (), ())
+            plan = await self._plan("rewind", records) if records else Restoration("rewind", (), ())
         else:  # the conversation can go back all the same
             plan = Restoration("rewind", (), (), left_out=tuple(sorted({path for each in records for path in each.paths})))
         return replace(plan, turn_id=turn_id)
@@ -347,10 +347,10 @@ class SessionChanges:
             raise SandboxError(f"{path} is too large for a single hunk: revert the whole file")
         return found.data.decode("utf-8", "surrogateescape")
 
-    async def _back(self, action: str, records: list[Record]) -> Restoration:
-        return await self._plan(action, records, source=records[0].before, expected=records[-1].after)
-
-    async def _plan(self, action: str, records: list[Record], *, source: str, expected: str) -> Restoration:
+    async def _plan(self, action: str, records: list[Record]) -> Restoration:
+        source, expected = records[0].before, records[-1].after
+        if action == "redo":
+            source, expected = expected, source
         missing = [record for record in records if not record.step.can_undo]
         if missing:
             step = missing[0].step

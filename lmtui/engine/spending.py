@@ -28,8 +28,6 @@ class WorkReport:
     def apply(self, event: events.Event) -> None:
         """Take up an event of any agent."""
         match event:
-            case BudgetSet():
-                self.files, self.commands, self.agents, self._titles, self.has_undone = {}, {}, {}, {}, False
             case events.ToolCallStarted(tool="shell", call_id=call_id, title=title):
                 self._titles[call_id] = title
             case events.ToolCallFinished(call_id=call_id, ok=ok, summary=summary) if call_id in self._titles:
@@ -149,6 +147,7 @@ class Spending:
         match event:
             case BudgetSet(budget=budget):
                 self.budget, self._spent, self._is_told, self.is_reported = budget, SessionBudget(), False, False
+                self.work = WorkReport()
                 self._since = self._monotonic() if self._since is not None else None
             case events.UsageUpdated(usage=usage):
                 self._spent += SessionBudget(tokens=usage.fresh_tokens, steps=1)

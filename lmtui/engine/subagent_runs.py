@@ -76,7 +76,7 @@ def brief_text(brief: Brief, parent_objective: str, data: str, before: str) -> s
     return "\n\n".join(parts)
 
 
-def data_for(hint: str, entries: Sequence[Entry], limit_chars: int = MAX_DATA_CHARS) -> str:
+def data_for(hint: str, entries: Sequence[Entry]) -> str:
     """Return those results of the parent's calls that have the words of a hint, best first, bounded; empty without a hint."""
     words = {word.lower() for word in _WORD.findall(hint)}
     if not words:
@@ -84,7 +84,7 @@ def data_for(hint: str, entries: Sequence[Entry], limit_chars: int = MAX_DATA_CH
     results = [entry for entry in entries if entry.message.role is Role.TOOL and entry.is_ok]
     scored = [(_score(words, entry), place, entry) for place, entry in enumerate(results)]
     found: list[str] = []
-    left = limit_chars
+    left = MAX_DATA_CHARS
     for score, _, entry in sorted(scored, key=lambda each: (-each[0], -each[1])):
         text = cut(f"[{entry.title}]\n{entry.message.text}", left)
         if score == 0 or left < len(entry.title) + 100:
@@ -331,28 +331,24 @@ class SubAgents:
         if wanted and definitions is None:
             raise ToolError("no sub-agents are defined here", "Call it again without `agent`.")
         named = {name: await definitions.named(name) for name in wanted} if definitions is not None else {}
-        done: dict[str, asyncio.Future[ChildResult]] = {
-            brief.task_id: asyncio.get_running_loop().create_future() for brief in briefs
-        }
+        tasks: dict[str, asyncio.Task[ChildResult]] = {}
         own = self._team.places.lent() if self._parent.state.depth else contextlib.nullcontext()
         async with own, asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._in_turn(brief, done, named.get(brief.agent))) for brief in briefs]
-        return [task.result() for task in tasks]
+            for brief in briefs:
+                tasks[brief.task_id] = group.create_task(self._in_turn(brief, tasks, named.get(brief.agent)))
+        return [task.result() for task in tasks.values()]
 
     async def _in_turn(
-        self, brief: Brief, done: Mapping[str, asyncio.Future[ChildResult]], definition: AgentDefinition | None
+        self, brief: Brief, tasks: Mapping[str, asyncio.Task[ChildResult]], definition: AgentDefinition | None
     ) -> ChildResult:
         """Do a task once those that it depends on are done and a place is free."""
-        before = [await asyncio.shield(done[task_id]) for task_id in brief.depends_on]
+        before = [await asyncio.shield(tasks[task_id]) for task_id in brief.depends_on]
         failed = [result.task_id for result in before if not result.status.is_usable]
         if failed:
             why = f"not begun: {', '.join(failed)}, which it depends on, did not succeed"
-            result = ChildResult("", Report(ReportStatus.SKIPPED, error=why), task_id=brief.task_id)
-        else:
-            async with self._team.places.one():
-                result = await self._send(brief, before, definition)
-        done[brief.task_id].set_result(result)
-        return result
+            return ChildResult("", Report(ReportStatus.SKIPPED, error=why), task_id=brief.task_id)
+        async with self._team.places.one():
+            return await self._send(brief, before, definition)
 
     async def _send(self, brief: Brief, before: Sequence[ChildResult], definition: AgentDefinition | None) -> ChildResult:
         """Have one agent do one task, from its start to its end in the log."""

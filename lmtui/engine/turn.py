@@ -131,10 +131,8 @@ async def _steps(agent: Agent, result: TurnResult) -> None:
         if agent.turn.report is not None and await may_report(agent, agent.turn.report.summary):
             result.end(TurnReason.DONE)
             return
-        has_failed, is_unsure = (
-            agent.is_weak and agent.loops.has_failed,
-            agent.is_weak and agent.model.known.calling.is_unsure,
-        )
+        has_failed = agent.is_weak and agent.loops.has_failed
+        is_unsure = agent.is_weak and agent.model.known.calling.is_unsure
         verdict = plans.judge(completion) or judge_wait(agent, completion)
         match verdict or policy.judge(completion, detect_loop(agent), has_failed=has_failed, is_unsure=is_unsure):
             case Continue(reminder=reminder, needs_call=needs_call):
