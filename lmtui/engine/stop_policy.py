@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lmtui.core.agent_events import Wait, WaitSet, read_wait
@@ -26,6 +26,7 @@ from lmtui.engine.turn_outcome import reason_of
 _MOST_NAMED = 5
 _FAILED_CHARS, _RECENT = 120, 8
 _ECHO_RUNS, _ECHO_SHARE, _REPEAT_SHARE = 6, 0.6, 0.8  # runs of three words
+_TELLING_WORDS = 5
 
 
 _WAY = "Go on with it, and mark what is done. If it cannot be done, say why in a line that begins with BLOCKED:"
@@ -67,8 +68,9 @@ def _first_sentences(text: str) -> str:
 async def _unsupported(agent: Agent, text: str) -> str:
     """Return what nothing of the turn bears out in a small model's answer, empty where all is.
 
-    That is an answer about our worked example, or in the words of the task; neither a change nor a command where files are
-    named and nothing is asked; where something is asked, files that are not there, or a number that nothing showed.
+    That is an answer about our worked example, or in the words of the task; where files are named and nothing is asked, one
+    without a change, a command or words of the files; where something is asked, one with files that are not there, or with a
+    number that nothing showed.
     """
     task = agent.conversation.last_task
     if any(name in text and name not in task for name in EXAMPLE_FILES):
@@ -79,7 +81,8 @@ async def _unsupported(agent: Agent, text: str) -> str:
         return "the answer only repeats the task"
     given, *results = _shown(agent)
     if not is_question(task):
-        named = "" if any(traits_of(tool).may_change_unseen for tool, _ in results) else shown(files_in(task))
+        is_run = any(traits_of(tool).may_change_unseen for tool, _ in results)
+        named = "" if is_run or _tells(text, task, [result for _, result in (given, *results)]) else shown(files_in(task))
         return f"the task names {named}, and nothing was changed" if named else ""
     if not results and not agent.conversation.has_files:
         return ""
@@ -95,6 +98,17 @@ async def _unsupported(agent: Agent, text: str) -> str:
 def _repeats(text: str, task: str) -> bool:
     said = _runs_of_words(text)
     return len(said) >= _ECHO_RUNS and len(said & _runs_of_words(task)) > _REPEAT_SHARE * len(said)
+
+
+def _tells(text: str, task: str, results: Iterable[str]) -> bool:
+    """Tell whether an answer has words of what was shown that the task has not: it is what the task asks for, not a claim."""
+    said, asked = _words(text), _words(task)
+    shown = {word for result in results for word in _words(result)} - asked
+    return len(said & shown) >= max(1, min(_TELLING_WORDS, len(shown) // 4))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w{4,}", text.lower()))
 
 
 def _shown(agent: Agent) -> list[tuple[str, str]]:

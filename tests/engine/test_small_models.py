@@ -73,7 +73,7 @@ READ, FAR = call("read", path="a.json"), "a/folder/of/this/kind/test.txt"
      "The function larger in a.json should return more. Fix it.", "repeats"),
     (call("shell", command="cat a.json"), "It says 1.", JSON, "Run `cat a.json`.", ""),
     (READ, "No file mentions it.", JSON, "Which file mentions fjord?", ""),
-    (READ, "It sets the port to 1.", JSON, "What does a.json set?", ""),
+    (READ, "It sets the port to 1.", JSON, "Explain what a.json sets.", ""),
     (call("grep", pattern="fjord"), "No line contains it.", SEA, "How many lines of a.txt contain fjord?", ""),
 ])  # fmt: skip
 async def test_an_answer_that_nothing_bears_out_or_without_the_work_ends_unfinished_and_says_why(
