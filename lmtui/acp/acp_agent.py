@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -326,15 +325,13 @@ def _info(folder: Path, row: SessionSummary) -> schema.SessionInfo:
 
 
 def _cursor(last: SessionSummary) -> str:
-    return base64.urlsafe_b64encode(f"{last.updated.isoformat()} {last.id}".encode()).decode()
+    return f"{last.updated.isoformat()} {last.id}"
 
 
 def _place_after(found: Sequence[tuple[Path, SessionSummary]], cursor: str) -> int:
+    updated, _, session_id = cursor.partition(" ")
     try:
-        updated, _, session_id = base64.urlsafe_b64decode(cursor).decode().partition(" ")
-    except (binascii.Error, ValueError):
-        session_id = updated = ""
-    if not session_id:
-        raise RequestError(INVALID_PARAMS, "The cursor is not one that session/list returned.")
-    last = (updated, session_id)
+        last = datetime.fromisoformat(updated).isoformat(), session_id
+    except ValueError as error:
+        raise RequestError(INVALID_PARAMS, "The cursor is not one that session/list returned.") from error
     return next((at for at, (_, each) in enumerate(found) if (each.updated.isoformat(), each.id) < last), len(found))

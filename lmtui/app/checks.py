@@ -18,7 +18,6 @@ from lmtui.paths import state_dir
 from lmtui.sandbox.backend import FULL, Isolation, Options
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.images import (
-    DEFAULT_IMAGE,
     DESCRIPTIONS,
     ImageSource,
     build_image,
@@ -53,18 +52,18 @@ _FIXES = {
 }
 
 
-async def backend_reports(workspace: Path, *, network: str = "none", image: str = DEFAULT_IMAGE) -> Sequence[BackendReport]:
+async def backend_reports(workspace: Path) -> Sequence[BackendReport]:
     """Try every backend in a workspace, strongest first; nothing of them runs afterwards.
 
     Raises:
         UsageError: the workspace cannot be one.
     """
     folder = await asyncio.to_thread(check_workspace, workspace)
-    return [await _check(name, folder, network, image) for name in _CHECKED]
+    return [await _check(name, folder) for name in _CHECKED]
 
 
-async def _check(name: str, workspace: Path, network: str, image: str) -> BackendReport:
-    options = Options(network, image=image)
+async def _check(name: str, workspace: Path) -> BackendReport:
+    options = Options()
     backend = make_backend(name, workspace, options)
     started = time.monotonic()
     try:

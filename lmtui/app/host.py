@@ -137,18 +137,19 @@ async def open_runtime(workspace: Path, config: Config, **options: bool) -> Asyn
         await runtime.close()
 
 
+def runtime_options(loaded: Loaded, model_file: Path | None) -> dict[str, bool]:
+    """Return the options of `Runtime`: what the command line names holds for resumed sessions."""
+    is_model_forced = model_file is not None or loaded.has_flag(*MODEL_SETTINGS)
+    is_mode_forced = loaded.has_flag("mode")
+    return {"writes_log": True, "is_mode_forced": is_mode_forced, "is_model_forced": is_model_forced}
+
+
 def attended_runtime(workspace: Path, loaded: Loaded, reload: Callable[[], Loaded], model_file: Path | None = None) -> Runtime:
     """Return the host of a workspace for a user who is there; `reload` reads the settings again.
 
     Blocks until the model file runs, if there is one.
     """
-    runtime = Runtime(
-        workspace,
-        loaded.config,
-        writes_log=True,
-        is_mode_forced=loaded.has_flag("mode"),
-        is_model_forced=model_file is not None or loaded.has_flag(*MODEL_SETTINGS),
-    )
+    runtime = Runtime(workspace, loaded.config, **runtime_options(loaded, model_file))
     runtime.ask_trust(loaded, reload)
     if model_file is not None:
         runtime.servers.run_file(model_file)
@@ -356,10 +357,6 @@ class Runtime:
         await self.servers.use(url, model, is_kept=is_kept)
         self._models.switch(session_id)
         self._sessions[session_id].set_model(self.servers.model)
-
-    def unattended(self) -> Sequence[str]:
-        """Return the rules that would have allowed what was refused because nobody was there."""
-        return [rule for session in self.sessions for rule in session.unattended]
 
     def take_server_of(self, session_id: str) -> None:
         """Use the server that a session of ours used last, where the settings name none."""

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TextIO
 
 from lmtui.app.archive import last_session, session_log
-from lmtui.app.host import Runtime, encode_event, open_runtime
+from lmtui.app.host import Runtime, encode_event, open_runtime, runtime_options
 from lmtui.app.session_models import last_model
 from lmtui.command_line import say
 from lmtui.commands.command import AskYes, Begin, CommandContext, OpenView, Output
 from lmtui.commands.session_commands import SCREEN
 from lmtui.commands.table import command_table, run_typed
-from lmtui.config import MODEL_SETTINGS, Config, Loaded
+from lmtui.config import Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
@@ -163,7 +163,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         return _fail(session, error, task.output, out, err)
     if task.output_last_message:
         write_answer(Path(task.output_last_message), reporter.answer)
-    reporter.allowing = runtime.unattended()
+    reporter.allowing = [rule for each in runtime.sessions for rule in each.unattended]
     code = await _told(session, task, reporter, out, err)
     if task.ephemeral:
         await runtime.archive.delete(session.id)
@@ -476,14 +476,8 @@ def _fields(session_id: str, end: events.TurnEnded, last: Sequence[str]) -> dict
 
 async def task(workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None) -> int:
     """Run one task, on a model file where one is named, and return the exit code."""
-    async with open_runtime(
-        workspace,
-        loaded.config,
-        is_attended=False,
-        is_mode_forced=loaded.has_flag("mode"),
-        is_model_forced=model_file is not None or loaded.has_flag(*MODEL_SETTINGS),
-        writes_log=True,
-    ) as runtime:
+    options = runtime_options(loaded, model_file)
+    async with open_runtime(workspace, loaded.config, is_attended=False, **options) as runtime:
         if model_file is not None:
             await asyncio.to_thread(runtime.servers.run_file, model_file)
         return await run_headless(runtime, wanted, sys.stdout, sys.stderr)

@@ -299,7 +299,7 @@ PROMPT, MORE_PROMPT = "you: ", "more: "
 
 
 def run_plain(open_host: Callable[[], SessionHost], session_id: str, task: str, *, is_demo: bool) -> int:
-    """Run the linear mode on this process's terminal and return the exit code.  Blocks until the user leaves.
+    """Run the linear mode on this terminal and return the exit code.  Blocks until the user leaves.
 
     It begins with an earlier session, if one is named, and a task, if there is one.
 
