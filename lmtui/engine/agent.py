@@ -451,10 +451,6 @@ class Agent:
             self.loops.apply(event)
             self.model.apply(event, model)
 
-    def update_model(self, **changes: Any) -> None:
-        """Change what no event tells about the model in use."""
-        self.state = replace(self.state, model=replace(self.state.model, **changes))
-
     def update_sandbox(self, **changes: Any) -> None:
         """Change what no event tells about the sandbox in use."""
         self.state = replace(self.state, sandbox=replace(self.state.sandbox, **changes))

@@ -27,15 +27,11 @@ from lmtui.engine.turn_outcome import CUT_OFF, UNFINISHED, goes_on
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A call with its result, by a key that is equal for equal ones; `words` name it, `has_changed`: it changed something.
-
-    `given` is the same key before anything was taken out of the call for the log, where that is known.
-    """
+    """A call with its result, by a key that is equal for equal ones; `words` name it, `has_changed`: it changed something."""
 
     key: tuple[str, str, str]
     words: str = ""
     has_changed: bool = False
-    given: tuple[str, str, str] | None = None
 
 
 HELD_FROM = 3
@@ -109,7 +105,6 @@ class LoopDetector:
         self._counts = _Counts()
         self._step: _Step | None = None
         self._begun: dict[str, events.ToolCallStarted] = {}
-        self._given: dict[str, tuple[str, str, str]] = {}
         self._is_beginning = self._was_cut = False
 
     @property
@@ -128,13 +123,13 @@ class LoopDetector:
         """Tell whether the next answer should end the task, for nothing new comes any more."""
         return self.count >= min(HELD_FROM, self._enough - 1)
 
-    def answer(self, call_id: str, tool: str, arguments: Mapping[str, object], text: str, *, ok: bool) -> str:
+    def answer(self, tool: str, arguments: Mapping[str, object], text: str, *, ok: bool) -> str:
         """Return what the model gets of a call that ran, in place of a result that it has already.
 
         A long result is left out only where it is the newest of its call: else nobody could tell which one is meant.
         """
-        key = self._given[call_id] = _key_of(tool, arguments, text)
-        recent = [each.given or each.key for each in self._counts.last][-self.window + 1 :]
+        key = _key_of(tool, arguments, text)
+        recent = [each.key for each in self._counts.last][-self.window + 1 :]
         if key not in recent:
             return text
         if not ok:
@@ -208,7 +203,7 @@ class LoopDetector:
             self.has_failed = True
             return
         key = self._key(event, begun)
-        seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80], given=self._given.pop(event.call_id, None))
+        seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80])
         self.has_failed = not event.ok
         self._is_stuck = not event.ok and event.summary in _CANNOT_RUN
         if self._step is not None:

@@ -113,10 +113,8 @@ async def take_role(agent: Agent) -> None:
                 take_up(agent, await agent.services.provider.served(wanted.model), agent.emit)
             break
         served = await agent.services.provider.served(wanted.model)
-        is_told = (
-            served is not None or agent.model.known.served is None
-        )  # a server that tells of no model may have it all the same
-        if is_told or role is ModelRole.CODER:
+        # a server that tells of no model may have it all the same
+        if served is not None or agent.model.known.served is None or role is ModelRole.CODER:
             name = "" if role is ModelRole.CODER else str(role)
             url, is_lent = agent.services.provider.url, agent.has_model_override
             agent.emit(ModelChanged(agent=agent.id, model=wanted.model, url=url, role=name, is_for_turn=is_lent))
@@ -125,7 +123,7 @@ async def take_role(agent: Agent) -> None:
             break
         agent.model.missing_roles.add(role)
         agent.notify(_missing(agent, role, wanted.model))
-    agent.update_model(settings=wanted)
+    agent.state = replace(agent.state, model=replace(agent.state.model, settings=wanted))
 
 
 def take_up(agent: Agent, served: ServedModel | None, emit: Callable[[Event], None]) -> None:

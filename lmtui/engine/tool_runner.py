@@ -317,7 +317,7 @@ class _CallRun:
         result = replace(self.result, text=truncate_result(tool, self.result.text, agent.result_limit_chars()))
         if not self.by and result.summary not in _NEVER_RAN:
             given = self.given.arguments if self.given else {"raw": self.call.arguments[:4000]}
-            told = agent.loops.answer(self.call.id, tool, given, result.text, ok=result.ok)
+            told = agent.loops.answer(tool, given, result.text, ok=result.ok)
             images = images if told == result.text else ()  # what it has already is not sent again
             result = replace(result, text=told)
         elapsed_s = self.elapsed_s if self.elapsed_s >= 0 else agent.services.monotonic() - self.began
