@@ -158,8 +158,9 @@ async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Com
                 _show(agent, piece)
     if completion is None:
         raise ProviderError(Fault.CUT, "the model's answer has no end")
-    completion = _with_quoted(agent, completion)
-    message = _with_fresh_ids(agent, completion.message)
+    if completion.quoted and agent.is_weak and _is_meant(agent, completion.quoted):
+        completion = replace(completion, message=replace(completion.message, tool_calls=(completion.quoted,)))
+    message = _with_fresh_ids(agent, completion.message) if completion.message.tool_calls else completion.message
     show_usage(agent, completion)  # first: a session that is killed between the two has paid for both
     agent.emit(
         events.MessageAdded(
@@ -272,19 +273,18 @@ def _with_fresh_ids(agent: Agent, message: Message) -> Message:
     return replace(message, tool_calls=tuple(calls))
 
 
-def _with_quoted(agent: Agent, completion: Completion) -> Completion:
-    """Return an answer with the call that it quotes made one, where that only reads, is the first and the task names a file.
+def _is_meant(agent: Agent, quoted: ToolCall) -> bool:
+    """Tell whether a weak model means the call that its answer quotes: it only reads, is the first and the task names a file.
 
     Of a model that is not known to call yet, its words may be about what it wants to do; so may those about a change that
     failed just now and that they quote in another form.
     """
-    call, is_first = completion.quoted, agent.is_weak and agent.model.known.calling.is_unsure and not agent.loops.has_called
-    if call and agent.is_weak and agent.loops.has_failed and agent.state.open_work.failed.startswith(f"{call.name}: "):
-        return replace(completion, message=replace(completion.message, tool_calls=(call,)))
-    if call is None or not is_first or not files_in(agent.conversation.last_task):
-        return completion
+    if agent.loops.has_failed and agent.state.open_work.failed.startswith(f"{quoted.name}: "):
+        return True
+    is_first = agent.model.known.calling.is_unsure and not agent.loops.has_called
+    if not is_first or not files_in(agent.conversation.last_task):
+        return False
     try:
-        access = agent.services.toolbox.prepare(call.name, call.arguments).access
+        return agent.services.toolbox.prepare(quoted.name, quoted.arguments).access is Access.READ
     except ToolError:
-        return completion
-    return replace(completion, message=replace(completion.message, tool_calls=(call,))) if access is Access.READ else completion
+        return False

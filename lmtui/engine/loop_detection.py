@@ -169,7 +169,8 @@ class LoopDetector:
     def judge(self) -> Loop | None:
         """End the step and return the circle that shows itself, None where there is none or it was told of already."""
         self._close()
-        found = [*filter(None, (self._same(), self._circle())), *self._counted()]
+        rounds = (self._same(), self._circle()) if self._counts.trail else ()
+        found = [*filter(None, rounds), *self._counted()]
         over = next((loop for loop in found if loop.is_over), None)
         if over:
             return over

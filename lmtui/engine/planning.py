@@ -15,7 +15,7 @@ from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Event, TurnReason
 from lmtui.core.messages import Completion
-from lmtui.core.plan_mode import TOPIC, Grants, PlanMode, approve, grants_of, propose, reject, revise
+from lmtui.core.plan_mode import TOPIC, Grants, approve, grants_of, propose, reject, revise
 from lmtui.core.proposals import FORM, MAX_STEPS, Proposal, find_proposal, to_text
 from lmtui.engine.stop_policy import Continue, Done, Stop
 
@@ -40,11 +40,7 @@ _OVER = "[Plan mode is over: the tools that change things may be used again.]"
 
 def tell_plan_mode(agent: Agent) -> None:
     """Tell the model what it does not know yet of plan mode; it joins the conversation, nothing before it changes."""
-    if text := _note(agent.state.planning):
-        agent.remind(text, TOPIC)
-
-
-def _note(state: PlanMode) -> str:
+    state = agent.state.planning
     told = [_about(state.decided, state.proposal)] if state.decided is not None else []
     is_approved = state.decided is not None and state.decided.outcome is PlanOutcome.APPROVED
     if state.is_on and not state.is_told:
@@ -52,7 +48,8 @@ def _note(state: PlanMode) -> str:
         told.append(prompt.replace("{form}", FORM).replace("{most}", str(MAX_STEPS)))
     elif state.is_told and not state.is_on and not is_approved:
         told.append(_OVER)
-    return "\n".join(told)
+    if told:
+        agent.remind("\n".join(told), TOPIC)
 
 
 def _about(decided: PlanDecided, proposal: Proposal | None) -> str:

@@ -152,7 +152,8 @@ async def _steps(agent: Agent, result: TurnResult) -> None:
 
 
 async def _run_step(agent: Agent, completion: Completion) -> None:
-    await run_calls(agent, completion.message.tool_calls)
+    if calls := completion.message.tool_calls:
+        await run_calls(agent, calls)
     for each in agent.services.points.after_step:
         await each(agent)
 
