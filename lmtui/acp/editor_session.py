@@ -109,7 +109,8 @@ class EditorSession:
         for update in self._projection.updates(envelope):
             self._update(update)
         if self.options.take(envelope):
-            self.tell_options()
+            options = self.options.listed()
+            self._update(ConfigOptionUpdate(session_update="config_option_update", config_options=options))
         match envelope.event:
             case events.ApprovalRequested(approval_id=approval_id) as event:
                 self._asked[approval_id] = self._start(self._ask(event))
@@ -164,10 +165,6 @@ class EditorSession:
     def tell_after_answer(self) -> None:
         """Send the slash commands soon: once the editor knows the session, and when those of a server change."""
         _ = self._start(self.tell_commands())
-
-    def tell_options(self) -> None:
-        """Send the selectors."""
-        self._update(ConfigOptionUpdate(session_update="config_option_update", config_options=self.options.listed()))
 
     async def tell_commands(self) -> None:
         """Send the slash commands, if they are others than the editor was told."""

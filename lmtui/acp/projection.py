@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -87,16 +87,12 @@ class DiffHunk:
     line: int
 
 
-def hunks_of(diff: str) -> Sequence[DiffHunk]:
-    """Return the hunks of the unified diff of one file."""
-    return tuple(_hunks(diff.split("\n")))
-
-
-def _hunks(lines: Sequence[str]) -> Iterator[DiffHunk]:
+def hunks_of(diff: str) -> Iterator[DiffHunk]:
+    """Yield the hunks of the unified diff of one file."""
     old: list[str] = []
     new: list[str] = []
     at, last = 0, " "
-    for line in (*lines, "@@ -0,0 +0,0 @@"):
+    for line in (*diff.split("\n"), "@@ -0,0 +0,0 @@"):
         if header := _HEADER.match(line):
             if at:
                 yield DiffHunk("".join(old), "".join(new), at)
@@ -116,7 +112,7 @@ def diff_parts(
     workspace: Path, path: str, diff: str, *, is_new: bool = False
 ) -> tuple[list[schema.FileEditToolCallContent], list[schema.ToolCallLocation]]:
     """Return the hunks of a file's change, each as a separate difference, and where they are; a new file has no old text."""
-    where, hunks = absolute(workspace, path), hunks_of(diff)
+    where, hunks = absolute(workspace, path), list(hunks_of(diff))
     contents = [tool_diff_content(where, hunk.new, None if is_new and not hunk.old else hunk.old) for hunk in hunks]
     places = [schema.ToolCallLocation(path=where, line=hunk.line) for hunk in hunks]
     return contents, places or [schema.ToolCallLocation(path=where)]

@@ -51,7 +51,6 @@ from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, host_ad
 from lmtui.models.keys import ServerKeys, resolve_key
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
-from lmtui.models.servers.server_client import MemoryGate
 from lmtui.paths import install_hint
 from lmtui.store.model_profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
@@ -674,7 +673,7 @@ class Servers:
         self.set_in_use(url, self._embedded.model)
 
     def _loader(self, url: str) -> Loader:
-        return Loader(url, self.key_for(url), gate=MemoryGate(), one_model=is_one_model(self._config))
+        return Loader(url, self.key_for(url), one_model=is_one_model(self._config))
 
     # the models of roles
 

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from lmtui.core.errors import LmtuiError
 from lmtui.host import chat_routes, session_routes, workspace_routes
 from lmtui.host.access import ApiAccess
-from lmtui.host.endpoints import ApiContext, ApiOptions, openapi_page, tell_error
+from lmtui.host.endpoints import ApiContext, openapi_page, tell_error
 from lmtui.host.hub import SessionHub
 from lmtui.host.websocket import serve_websocket
 from lmtui.registry import features, load
@@ -27,15 +27,14 @@ ENDPOINTS = (
 )
 
 
-def build_app(
-    hub: SessionHub, access: ApiAccess, *, routes: Sequence[BaseRoute] = (), options: ApiOptions | None = None
-) -> Starlette:
+def build_app(hub: SessionHub, access: ApiAccess, routes: Sequence[BaseRoute] = (), **options: float) -> Starlette:
     """Return the application of a host; `routes` join those of the table behind the same access checks.
 
-    `app.state.api` is what the handlers share.  `app.state.end` has streams end and further requests refused: the server
-    calls it before it closes.  It follows the hub from now on.
+    `options` go to `ApiContext`.  `app.state.api` is what the handlers share.  `app.state.end` has
+    streams end and further requests refused: the server calls it before it closes.  It follows the
+    hub from now on.
     """
-    api = ApiContext(hub, options or ApiOptions())
+    api = ApiContext(hub, **options)
 
     async def tell_page(_: Request) -> Response:
         return JSONResponse(openapi_page(ENDPOINTS))

@@ -123,14 +123,14 @@ async def chat(api: ApiContext, request: Request, body: wire.ChatRequest) -> Res
     def keep(whole: str) -> None:
         api.conversations[_key([*shown, ("assistant", whole.strip())])] = session.id, last_seq(session)
 
-    turn = _Turn(session, api.options.approval_wait_s, keep)
+    turn = _Turn(session, api.approval_wait_s, keep)
     past = "\n\n".join(f"{role}: {text}" for role, text in shown[:-1] if text) if is_new else ""
     session.submit(f"{said}\n\nWhat was said before:\n\n{past}" if past else said, typed=said, images=images)
     head: dict[str, Any] = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
     headers = {"x-session-id": session.id}
     if body.stream:
         has_usage = bool(body.stream_options and body.stream_options.get("include_usage"))
-        return EventStream(_blocks(turn, head, api.options.heartbeat_s, has_usage=has_usage), headers=headers)
+        return EventStream(_blocks(turn, head, api.heartbeat_s, has_usage=has_usage), headers=headers)
     try:
         while await turn.piece(_LOOK_AGAIN_S) is not None:
             if await request.is_disconnected():

@@ -77,14 +77,6 @@ class ApiError(LmtuiError):
 
 
 @dataclass(frozen=True, slots=True)
-class ApiOptions:
-    """Seconds between heartbeats, and until a question of a chat client is denied."""
-
-    heartbeat_s: float = HEARTBEAT_S
-    approval_wait_s: float = 300.0
-
-
-@dataclass(frozen=True, slots=True)
 class Uploaded:
     """What a client sent, to be attached to a message: a picture, or a text."""
 
@@ -93,11 +85,16 @@ class Uploaded:
 
 
 class ApiContext:
-    """What the handlers share; ends with the host."""
+    """What the handlers share; ends with the host.
 
-    def __init__(self, hub: SessionHub, options: ApiOptions) -> None:
-        self.hub = hub
-        self.options = options
+    Args:
+        hub: the sessions.
+        heartbeat_s: between heartbeats.
+        approval_wait_s: until a question of a chat client is denied.
+    """
+
+    def __init__(self, hub: SessionHub, *, heartbeat_s: float = HEARTBEAT_S, approval_wait_s: float = 300.0) -> None:
+        self.hub, self.heartbeat_s, self.approval_wait_s = hub, heartbeat_s, approval_wait_s
         self.feed = EventFeed(hub)
         self.begun = time.monotonic()
         self.uploads = Recent[Uploaded](MOST_UPLOADS)

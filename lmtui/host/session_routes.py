@@ -155,7 +155,7 @@ async def followed(api: ApiContext, request: Request, session: Session, after: w
         raise ApiError(422, "Last-Event-ID is not the id of an event of this session")
     reader = api.feed.open(session.id, request.scope)
     past = stored(session, int(told) if told else after)
-    return EventStream(blocks(api.feed, reader, past, api.options.heartbeat_s))
+    return EventStream(blocks(api.feed, reader, past, api.heartbeat_s))
 
 
 @_route("GET", "/v1/activity", media=EVENT_STREAM)
@@ -167,7 +167,7 @@ async def activity(api: ApiContext, request: Request, limit: _PastLimit = 50) ->
     told = request.headers.get("last-event-id", "")
     reader = api.feed.open(scope=request.scope)
     past = api.feed.recent(limit, told)
-    return EventStream(blocks(api.feed, reader, past, api.options.heartbeat_s))
+    return EventStream(blocks(api.feed, reader, past, api.heartbeat_s))
 
 
 @_route("POST", f"{_ONE}/messages", status=202)

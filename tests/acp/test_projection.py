@@ -142,7 +142,7 @@ def test_the_hunks_of_a_difference_are_the_lines_of_both_sides(
     after = "\n".join(new) + ("\n" if new and new_ends else "")
     sides = [split_lines(before), split_lines(after)]
     marked = [[line if line.endswith("\n") else f"{line}{NO_END}" for line in side] for side in sides]
-    hunks = hunks_of("".join(difflib.unified_diff(marked[0], marked[1], "a", "b", n=100)))
+    hunks = list(hunks_of("".join(difflib.unified_diff(marked[0], marked[1], "a", "b", n=100))))
     assert [(hunk.old, hunk.new) for hunk in hunks] == ([(before, after)] if before != after else [])
 
 

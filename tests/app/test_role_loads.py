@@ -82,7 +82,7 @@ Start = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def _no_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmtui.app.model_servers.MemoryGate", functools.partial(MemoryGate, steady_s=0.0))
+    monkeypatch.setattr("lmtui.models.discovery.MemoryGate", functools.partial(MemoryGate, steady_s=0.0))
 
 
 @pytest.fixture

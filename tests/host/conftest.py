@@ -22,7 +22,7 @@ from lmtui.host.access import ApiAccess, Failures
 from lmtui.host.api import build_app
 from lmtui.host.attach import AttachEndpoint
 from lmtui.host.connect import ATTACH
-from lmtui.host.endpoints import ApiContext, ApiOptions
+from lmtui.host.endpoints import ApiContext
 from lmtui.host.http_server import serve
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -82,7 +82,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 
         async def run(
             *turns: ScriptedTurn,
-            options: ApiOptions | None = None,
+            options: dict[str, float] | None = None,
             access: ApiAccess | None = None,
             failures: Failures | None = None,
             scenario: dict[str, Any] | None = None,
@@ -99,7 +99,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 
             hub = SessionHub([folder], open_one)
             attach = WebSocketRoute(ATTACH, AttachEndpoint(hub))
-            app = build_app(hub, access or ApiAccess(TOKEN, failures=failures), routes=[attach], options=options)
+            app = build_app(hub, access or ApiAccess(TOKEN, failures=failures), [attach], **(options or {}))
             listener = socket.create_server(("127.0.0.1", 0))
             port = listener.getsockname()[1]
             stop = asyncio.Event()

@@ -8,7 +8,6 @@ import pytest
 
 from lmtui.core.events import MessageAdded, TurnEnded
 from lmtui.core.messages import Role
-from lmtui.host.endpoints import ApiOptions
 from lmtui.models.demo_scripts import FaultKind, ScriptedFault, ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 from tests.host.test_api import PNG
@@ -95,7 +94,7 @@ async def test_a_folder_is_named_by_the_model_or_a_header(start: Start, tmp_path
 
 
 async def test_a_question_that_nobody_answers_is_denied_with_a_text_that_says_so(start: Start) -> None:
-    host = await start(WRITE, DONE, mode="manual", options=ApiOptions(approval_wait_s=0.2))
+    host = await start(WRITE, DONE, mode="manual", options={"approval_wait_s": 0.2})
     async with sdk(host) as client:
         answer = await client.chat.completions.create(model="lmtui", messages=[user("write")])
     text = answer.choices[0].message.content or ""

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from starlette.routing import Route
 
 from lmtui.host.api import ENDPOINTS
-from lmtui.host.endpoints import KINDS, ApiOptions, Endpoint, openapi_page
+from lmtui.host.endpoints import KINDS, Endpoint, openapi_page
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, WRITE, Host, Start
 
@@ -82,7 +82,7 @@ def order(operation: tuple[str, str, Any]) -> tuple[int, str]:
 
 
 async def test_every_answer_is_one_that_the_page_describes(start: Start) -> None:
-    options = ApiOptions(approval_wait_s=0.1)
+    options = {"approval_wait_s": 0.1}
     host = await start(WRITE, DONE, *(ScriptedTurn("Yes.") for _ in range(5)), mode="manual", options=options)
     values = await fill(host)
     seen: set[int] = set()

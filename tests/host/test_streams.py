@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lmtui.core.events import Envelope, Level, Notice, TextDelta
-from lmtui.host.endpoints import ApiOptions
 from lmtui.host.feed import EventFeed, Frame, Reader, blocks, stored
 from lmtui.host.hub import SessionHub
 from lmtui.models.demo_scripts import ScriptedTurn
@@ -84,7 +83,7 @@ async def test_an_id_that_is_none_is_refused(start: Start) -> None:
 
 
 async def test_a_silent_stream_beats(start: Start) -> None:
-    host = await start(mode="auto", options=ApiOptions(heartbeat_s=0.05))
+    host = await start(mode="auto", options={"heartbeat_s": 0.05})
     session_id = await host.new_session()
     beats = 0
     async with asyncio.timeout(PATIENCE_S), host.client.stream("GET", f"/v1/sessions/{session_id}/events") as answer:
