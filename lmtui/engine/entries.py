@@ -383,8 +383,8 @@ class TranscriptSummary:
     """What is worth telling of the beginning of a conversation; the newest is last, and each once.
 
     `said` is all that the user said, `answer` the model's last words.  `errors` are those that nothing repaired since (the same
-    call that goes well, one that changes the file that it was about), by tool and subject; with `has_misread` some are of calls
-    that never ran, for which the next one that goes well is enough.
+    call that goes well, one that changes the file that it was about), by tool and subject; for a call that never ran the next
+    one that goes well is enough.
     """
 
     said: list[str] = field(default_factory=list)
@@ -393,7 +393,6 @@ class TranscriptSummary:
     errors: dict[tuple[str, str], Failure] = field(default_factory=dict)
     changed: dict[str, None] = field(default_factory=dict)
     read: dict[str, None] = field(default_factory=dict)
-    has_misread: bool = False
 
     def open_in(self, later: TranscriptSummary) -> TranscriptSummary:
         """Return the same without the errors that were repaired up to a later one."""
@@ -427,24 +426,21 @@ class TranscriptSummary:
     def _fail(self, entry: Entry) -> None:
         key = (entry.tool, entry.subject)
         self.errors.pop(key, None)
-        title = entry.title.removeprefix("result of ")
-        text = truncate_middle(entry.message.text, _MOST_ERROR_CHARS)
-        is_misread = entry.outcome in _MISREAD
-        self.errors[key] = Failure(entry.part, title, text, is_misread)
-        self.has_misread = self.has_misread or is_misread
+        title, text = entry.title.removeprefix("result of "), truncate_middle(entry.message.text, _MOST_ERROR_CHARS)
+        self.errors[key] = Failure(entry.part, title, text, entry.outcome in _MISREAD)
         if len(self.errors) > _MOST_ERRORS:
             del self.errors[next(iter(self.errors))]
 
     def _repair(self, entry: Entry) -> None:
         """Forget the errors that a call which went well is the end of."""
         self.errors.pop((entry.tool, entry.subject), None)
-        mended = {*entry.files, *([entry.subject] if entry.tool in _CHANGED else [])} if self.errors else set()
-        if mended or self.has_misread:
-            errors = self.errors.items()
+        if self.errors:
+            mended = {*entry.files, *([entry.subject] if entry.tool in _CHANGED else [])}
             self.errors = {
-                key: each for key, each in errors if not (each.is_misread or key[1].partition(" from ")[0] in mended)
+                key: each
+                for key, each in self.errors.items()
+                if not (each.is_misread or key[1].partition(" from ")[0] in mended)
             }
-            self.has_misread = False
 
 
 @dataclass(frozen=True, slots=True)
