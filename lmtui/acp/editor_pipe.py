@@ -18,7 +18,6 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_WAITING_CHARS = 64 * 1024 * 1024
 _CLOSE_S = 0.3
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
-_CHUNKS = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
 
 REQUEST_ID: ContextVar[int | str | None] = ContextVar("REQUEST_ID", default=None)
 """The id of the request that a task answers: tasks that are made after a message was received inherit it."""
@@ -27,7 +26,7 @@ SENT_ID: ContextVar[int | str | None] = ContextVar("SENT_ID", default=None)
 
 
 class EditorPipe:
-    """Implements the transport of the SDK's connection; while the editor is slow, text of one answer joins what waits of it.
+    """Implements the transport of the SDK's connection; while the editor is slow, messages wait.
 
     Args:
         source: the file to read messages from.
@@ -84,8 +83,7 @@ class EditorPipe:
         """Send a message without waiting for anything."""
         if not self._is_closed:
             self._size += len(str(message))
-            if not (self._waiting and _join(self._waiting[-1], message)):
-                self._waiting.append(message)
+            self._waiting.append(message)
             if self._size > MAX_WAITING_CHARS:
                 self._lose()
             self._changed.set()
@@ -129,21 +127,3 @@ class EditorPipe:
 def _encoded(message: Mapping[str, Any]) -> bytes:
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     return f"{text}\n".encode("utf-8", "replace")  # a lone surrogate is no JSON for most readers
-
-
-def _join(last: dict[str, Any], message: Mapping[str, Any]) -> bool:
-    """Add the text of a chunk to the one before, where they are parts of one message."""
-    one, other = _chunk_of(last), _chunk_of(message)
-    if one is None or other is None or last["params"]["sessionId"] != message["params"]["sessionId"]:
-        return False
-    if any(one.get(key) != other.get(key) for key in ("sessionUpdate", "messageId")):
-        return False
-    one["content"] = {"type": "text", "text": one["content"]["text"] + other["content"]["text"]}
-    return True
-
-
-def _chunk_of(message: Mapping[str, Any]) -> dict[str, Any] | None:
-    if message.get("method") != "session/update":
-        return None
-    update: dict[str, Any] = message["params"]["update"]
-    return update if update["sessionUpdate"] in _CHUNKS and update["content"]["type"] == "text" else None

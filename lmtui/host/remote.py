@@ -224,7 +224,6 @@ _SENT_LATER = frozenset({
     "Session.submit", "Session.steer", "Session.answer", "Session.set_mode", "Session.set_model", "Session.rename",
     "Session.revoke", "Goals.set", "Goals.clear", "Goals.pause", "Goals.resume", "Files.watch", "Waiting.go_on",
 })  # fmt: skip
-_SAID = frozenset({"submit", "steer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +235,7 @@ class _Later:
 
     def is_done(self, history: Sequence[Envelope]) -> bool:
         """Tell whether the log has what a user said: the call arrived before the connection broke."""
-        if self.call.name not in _SAID:
+        if self.call.name not in ("submit", "steer"):
             return False
         text = str(self.call.given.get("text", "")).strip()
         for event in (each.event for each in history if each.seq > self.seq):

@@ -39,10 +39,15 @@ def filled(model: type[_W], source: object, **more: Any) -> _W:
     return model(**alike, **more)
 
 
-class ErrorDetail(BaseModel):
-    """What went wrong: a type for programs, words for people, and the way out."""
+class OpenWire(BaseModel):
+    """The base of what may have further fields."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class ErrorDetail(OpenWire):
+    """What went wrong: a type for programs, words for people, and the way out."""
+
     type: str
     message: str
     hint: str = ""
@@ -296,27 +301,24 @@ class Upload(Wire):
     size_bytes: int
 
 
-class ChatPart(BaseModel):
+class ChatPart(OpenWire):
     """A part of a message in OpenAI's form."""
 
-    model_config = ConfigDict(extra="allow")
     type: str
     text: str = ""
     image_url: dict[str, Any] | None = None
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(OpenWire):
     """A message in OpenAI's form."""
 
-    model_config = ConfigDict(extra="allow")
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[ChatPart] | None = None
 
 
-class ChatRequest(BaseModel):
+class ChatRequest(OpenWire):
     """A request in OpenAI's form; sampling and tools of the client are ignored, for the agent has its own."""
 
-    model_config = ConfigDict(extra="allow")
     model: str = "lmtui"
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2_000)]
     stream: bool | None = False
