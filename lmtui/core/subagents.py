@@ -204,23 +204,18 @@ def read_manifest(value: object) -> tuple[Brief, ...]:
 
 
 def _task_list(value: object) -> list[Any]:
-    if isinstance(value, str):
-        value = _from_text(value)
-    if isinstance(value, Mapping):
-        tasks = value.get("tasks", value.get("subtasks"))
-        value = tasks if tasks is not None else [value] if "objective" in value else []
-    if isinstance(value, str):
-        value = _from_text(value)
+    for _ in range(2):  # what is in an object may be text again
+        if isinstance(value, str):
+            try:
+                value = read_loose_json(value)
+            except ValueError as error:
+                raise ToolError(f"the manifest is {error}", f"Send {FORM}.") from error
+        if isinstance(value, Mapping):
+            tasks = value.get("tasks", value.get("subtasks"))
+            value = tasks if tasks is not None else [value] if "objective" in value else []
     if not isinstance(value, list):
         raise ToolError(f"the manifest is not a list of tasks but {type(value).__name__}", f"Send {FORM}.")
     return value
-
-
-def _from_text(text: str) -> object:
-    try:
-        return read_loose_json(text)
-    except ValueError as error:
-        raise ToolError(f"the manifest is {error}", f"Send {FORM}.") from error
 
 
 def _brief(task: object, number: int) -> Brief:

@@ -250,9 +250,6 @@ class Team:
         self.missing_models: set[str] = set()
         self.run_agent: AgentRunner = run_in_place
 
-    def next_id(self) -> str:
-        return f"agent_{self.count + 1}"
-
     def can_send(self, depth: int) -> bool:
         """Tell whether an agent at a depth may have others work for it."""
         return depth < self.parts.max_depth
@@ -353,7 +350,7 @@ class SubAgents:
     async def _send(self, brief: Brief, before: Sequence[ChildResult], definition: AgentDefinition | None) -> ChildResult:
         """Have one agent do one task, from its start to its end in the log."""
         parent, team = self._parent, self._team
-        agent_id, started = team.next_id(), parent.services.monotonic()
+        agent_id, started = f"agent_{team.count + 1}", parent.services.monotonic()
         parent.emit(
             AgentStarted(agent=agent_id, parent=parent.id, title=brief.title, work=str(brief.kind), turn_id=parent.turn.id)
         )
