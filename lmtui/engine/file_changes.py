@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
@@ -99,17 +98,13 @@ class Ledger:
     undone: list[str] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
 
-    def steps(self) -> list[Step]:
-        """Return the steps, each with whether it is taken back."""
-        return [replace(record.step, is_undone=record.step.id in self.undone) for record in self.records]
-
     def standing(self) -> list[Record]:
         """Return what is not taken back."""
         return [record for record in self.records if record.step.id not in self.undone]
 
     def redoable(self) -> list[Record]:
         """Return what may be done again, the next first: nothing once something else was changed."""
-        latest = itertools.takewhile(lambda record: record.step.id in self.undone, reversed(self.records))
+        latest = takewhile(lambda record: record.step.id in self.undone, reversed(self.records))
         return list(latest)[::-1]
 
     def of_turn_on(self, turn_id: str) -> list[Record]:
@@ -237,7 +232,8 @@ class SessionChanges:
     foreign: int = 0
 
     def steps(self) -> Sequence[Step]:
-        return self._ledger().steps()
+        ledger = self._ledger()
+        return [replace(record.step, is_undone=record.step.id in ledger.undone) for record in ledger.records]
 
     async def total(self) -> tuple[FileChange, ...]:
         records = [record for record in self._ledger().records if record.before]
