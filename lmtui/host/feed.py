@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import contextlib
 import itertools
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -105,17 +106,6 @@ class Reader:
         self._frames.clear()
         self._has_news.set()
 
-    async def wait(self, timeout_s: float) -> bool:
-        """Wait for an event or the end; False once `timeout_s` has passed without either."""
-        if not (self._frames or self.is_over):
-            self._has_news.clear()
-            try:
-                async with asyncio.timeout(timeout_s):
-                    _ = await self._has_news.wait()
-            except TimeoutError:
-                return False
-        return True
-
     async def follow(self, past: Iterable[Frame], heartbeat_s: float) -> AsyncGenerator[list[Frame], None]:
         """Yield the past, then what comes, and none where there were none for so long; the loop is free in between."""
         before = iter(past)
@@ -123,11 +113,14 @@ class Reader:
             yield frames
             await asyncio.sleep(0)
         while not self.is_over:
-            if not await self.wait(heartbeat_s):
-                yield []
-                continue
-            await asyncio.sleep(_GATHER_S)
-            if frames := self.take():
+            if not self._frames:
+                self._has_news.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(heartbeat_s):
+                        _ = await self._has_news.wait()
+            if self._frames:
+                await asyncio.sleep(_GATHER_S)
+            if (frames := self.take()) or not self.is_over:
                 yield frames
 
     def take(self) -> list[Frame]:

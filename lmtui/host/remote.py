@@ -337,14 +337,14 @@ class HostLink:
 
     def call(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
         """Call a method that returns at once."""
-        call, numbers = self._sent(on, path, member, given)
+        call, number = self._sent(on, path, member, given)
         future = self.send(call)
         try:
             result = self.wait(future)
         except HostError:
             return self._without_host(call, member, future)
         if rpc.is_function(member.result):
-            return lambda: self._forget(numbers)
+            return lambda: self._forget(number)
         value = self._result(member, result)
         return self._mirrored.setdefault((on, path, member.name), value) if member.kind is Kind.VALUE else value
 
@@ -381,25 +381,23 @@ class HostLink:
 
     def _waits_for_host(self) -> bool:
         """Wait for a broken connection to be made again, once; tell whether it was."""
-        if self._is_given_up:
-            return False
-        self._is_given_up = not self.is_there.wait(CALL_LIMIT_S)
+        if not self._is_given_up:
+            self._is_given_up = not self.is_there.wait(CALL_LIMIT_S)
         return not self._is_given_up
 
     async def call_async(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> Any:
         """Call a method and wait for its end; a cancelled wait leaves the call alone."""
         self.loop.use()
-        call, numbers = self._sent(on, path, member, given)
+        call, number = self._sent(on, path, member, given)
         try:
             return self._result(member, await asyncio.wrap_future(self.send(call)))
         finally:
-            for number in numbers:
-                self._functions.pop(number, None)
+            self._functions.pop(number, None)
 
-    def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[rpc.RemoteCall, list[int]]:
-        """Return a call as it is sent, and the numbers of the functions among its arguments."""
+    def _sent(self, on: str, path: str, member: Member, given: Mapping[str, Any]) -> tuple[rpc.RemoteCall, int]:
+        """Return a call as it is sent, and the number of the function among its arguments, of which no port takes two."""
         found: dict[str, Any] = {}
-        numbers: list[int] = []
+        number = 0
         for name, value in given.items():
             hint = member.parameters[name]
             if not rpc.is_function(hint):
@@ -410,18 +408,16 @@ class HostLink:
                 self._functions[number] = _Function(value, takes, again)
                 with contextlib.suppress(RuntimeError):
                     self.loop.use()
-                numbers.append(number)
-        return rpc.RemoteCall(on, path, member.name, found), numbers
+        return rpc.RemoteCall(on, path, member.name, found), number
 
     def _result(self, member: Member, result: Any) -> Any:
         if member.returns is not None:
             return None if result is None else remote_port(self, str(result), "", member.returns)
         return rpc.decode(member.result, result)
 
-    def _forget(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            if self._functions.pop(number, None) is not None:
-                self._put({"leave": number})
+    def _forget(self, number: int) -> None:
+        if self._functions.pop(number, None) is not None:
+            self._put({"leave": number})
 
     def value(self, on: str, path: str, member: Member) -> Any:
         """Return a value that is mirrored; the first time the host is asked."""

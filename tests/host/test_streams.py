@@ -162,8 +162,7 @@ async def test_a_queue_that_is_full_ends(count: int, size: int) -> None:
     for seq in range(count):
         reader.put(Frame(envelope(seq, size=size), is_stored=True))
     assert (reader.is_over, reader.has_overflowed, told) == (True, True, [True])
-    assert await reader.wait(0.01)
-    assert not reader.take()
+    assert [frames async for frames in reader.follow((), 0.01)] == []
 
 
 async def test_a_session_that_a_client_follows_stays_open(start: Start) -> None:
