@@ -79,7 +79,7 @@ async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "link.md").symlink_to(secret)
     (found,) = await files(workspace).found()
-    assert (found.state, found.problem) == (FileState.BROKEN, ".claude/agents/link.md: it was not read: it is a link")
+    assert (found.state, found.problem) == (FileState.BROKEN, ".claude/agents/link.md: it is a link")
     (workspace / ".lmagent").mkdir()
     (workspace / ".lmagent/agents").symlink_to(secret.parent)
     assert [each.problem for each in await files(workspace).found()][:1] == [f".lmagent/agents: {LINKED}"]

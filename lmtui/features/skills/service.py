@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -12,7 +11,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
-from lmtui.core.errors import ToolError
 from lmtui.core.offers import Offers
 from lmtui.core.ports import TokenCounter
 from lmtui.core.prompt_parts import SKILLS, PartSource, PromptParts, PromptSource
@@ -24,25 +22,28 @@ from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, Wor
 from lmtui.features.skills.promoted import PromotedTools
 from lmtui.features.skills.reader import BrokenSkill, read_agent
 from lmtui.features.skills.shelf import (
-    ANSWERED,
     LEAST_TOLD_TOKENS,
     MOST_TOLD_TOKENS,
     SKILL,
     SkillShelf,
     SkillTools,
     list_text,
+    ready_one,
     remind_of_skills,
+    with_states,
 )
-from lmtui.features.skills.skill_folders import SkillFolder, skills_trust
+from lmtui.features.skills.skill_folders import RawFile, SkillFolder, files_in, skills_trust, trust_text
 from lmtui.features.skills.values import PROMOTE_TOOL, Skill, Skills, SkillSource
 from lmtui.paths import config_dir
-from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from lmtui.tools.tool import BroughtTools, Told
 
+_MOST_KEPT = 400
 _AGENT_FORM = "It begins with ---, name: and description: lines, and --- again; its instructions follow."
-_HELD_BACK = ((FileState.WAITING, WARNING, TRUST_HINT), (FileState.REFUSED, NONE, ""))
+_HELD_BACK = (
+    (FileState.WAITING, WARNING, TRUST_HINT), (FileState.REFUSED, NONE, ""), (FileState.HIDDEN, NONE, ""),
+)  # fmt: skip
 
 
 def shelf_of(workspace: Path, count_tokens: TokenCounter) -> SkillShelf:
@@ -104,52 +105,40 @@ class SkillsService(WorkspaceFeature):
     async def _skill_rows(self) -> list[CheckRow]:
         skills, (_, tokens) = await self._shelf.found(), await self._shelf.told()
         tools = self._shelf.promoted()
-        working = {
-            "ready": _names(skills, FileState.READY),
-            "promoted tools": [tool.name for tool in tools if not tool.problem],
-        }
-        told = ", ".join(f"{len(names)} {kind}" for kind, names in working.items() if names)
-        text = f"{told}; {tokens:,} tokens in each request"
-        rows = [CheckRow("skills", OK, text) if told else CheckRow("skills", NONE, "none")]
-        for state, mark, hint in (*_HELD_BACK, (FileState.HIDDEN, NONE, "")):
-            if names := _names(skills, state):
-                rows.append(CheckRow("skills", mark, f"{state}: {', '.join(names)}", hint))
-        rows += [CheckRow("skills", FAILURE, skill.problem) for skill in skills if skill.state is FileState.BROKEN]
-        rows += [
-            CheckRow("skills", WARNING, f"{skill.place}: {'; '.join(skill.warnings)}") for skill in skills if skill.warnings
-        ]
-        return rows + [CheckRow("skills", FAILURE, f"{tool.name}: {tool.problem}") for tool in tools if tool.problem]
+        counts = {"ready": len(_ready(skills)), "promoted tools": sum(not tool.problem for tool in tools)}
+        told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        row = CheckRow("skills", OK, f"{told}; {tokens:,} tokens in each request") if told else CheckRow("skills", NONE, "none")
+        broken = [CheckRow("skills", FAILURE, f"{tool.name}: {tool.problem}") for tool in tools if tool.problem]
+        return [row, *_rows("skills", skills, FAILURE), *broken]
 
     async def _agent_rows(self) -> list[CheckRow]:
         """Name the sub-agents that are defined; nothing where there are none."""
         found, (_, tokens) = await self._agents.found(), await self._agents.told(MOST_TOLD_TOKENS // 2)
-        names = {state: ", ".join(each.name for each in found if each.state is state) for state in FileState}
-        ready = names[FileState.READY]
-        rows = [CheckRow("sub-agents", OK, f"{ready}; {tokens:,} tokens in each request")] if ready else []
-        rows += [
-            CheckRow("sub-agents", mark, f"{state}: {names[state]}", hint) for state, mark, hint in _HELD_BACK if names[state]
-        ]
-        for each in found:
-            if each.state is FileState.HIDDEN:
-                rows.append(CheckRow("sub-agents", NONE, f"{each.place} is hidden: {each.problem}"))
-            elif each.problem:
-                rows.append(CheckRow("sub-agents", WARNING, each.problem, _AGENT_FORM))
-            if each.warnings:
-                rows.append(CheckRow("sub-agents", WARNING, f"{each.place}: {'; '.join(each.warnings)}"))
-        return rows
+        ready = ", ".join(_ready(found))
+        rows = [CheckRow(AGENTS, OK, f"{ready}; {tokens:,} tokens in each request")] if ready else []
+        return [*rows, *_rows(AGENTS, found, WARNING, _AGENT_FORM)]
 
 
-def _names(skills: Sequence[Skill], state: FileState) -> list[str]:
-    return [sanitize_line(skill.name) for skill in skills if skill.state is state]
+def _ready(found: Sequence[Skill] | Sequence[AgentDefinition]) -> list[str]:
+    return [each.name for each in found if each.state is FileState.READY]
 
 
-KIND = "sub-agent"
+def _rows(name: str, found: Sequence[Skill] | Sequence[AgentDefinition], broken: str, form: str = "") -> Iterator[CheckRow]:
+    """Yield the rows about files of which something cannot be used, or is wrong."""
+    for state, mark, hint in _HELD_BACK:
+        if names := ", ".join(sanitize_line(each.name) for each in found if each.state is state):
+            yield CheckRow(name, mark, f"{state}: {names}", hint)
+    for each in found:
+        if each.state is FileState.BROKEN:
+            yield CheckRow(name, broken, each.problem, form)
+        if each.warnings:
+            yield CheckRow(name, WARNING, f"{each.place}: {'; '.join(each.warnings)}")
+
+
+KIND, AGENTS = "sub-agent", "sub-agents"
 FOLDERS = (".lmagent/agents", ".claude/agents")
-_MAX_BYTES, _MOST_FILES = 262_144, 200
-_SHOWN_CHARS = 120
 _HEAD = "Sub-agents with instructions of their own; name one that fits as `agent` in `delegate`, or in a task of `decompose`:"
 _MORE = "and {count} more: a name that there is not lists them all"
-_TRUST = "Only the user's yes lets it be used: `lmtui config trust`, or /trust on the screen."
 
 
 class AgentFiles:
@@ -169,8 +158,8 @@ class AgentFiles:
             SkillFolder(SkillSource.USER, Path.home() / FOLDERS[1], "", f"~/{FOLDERS[1]}"),
         ]
         self._count_tokens = count_tokens
-        self._parsed = lru_cache(_MOST_FILES)(partial(_parsed, canonical))
-        self.trust = FolderConsent(workspace, "agents", lambda: self._brought(self._of_folder()))
+        self._parsed = lru_cache(_MOST_KEPT)(partial(_parsed, canonical))
+        self.trust = FolderConsent(workspace, "agents", lambda: _brought(self._read(SkillSource.FOLDER)))
         self.ready: list[tuple[str, str]] = []
         self.problems: tuple[str, ...] = ()
 
@@ -187,81 +176,39 @@ class AgentFiles:
 
     async def named(self, name: str) -> AgentDefinition:
         """Return a definition; see `AgentDefinitions`."""
-        found, wanted = await self.found(), _key(name)
-        named = sorted(
-            (each for each in found if _key(each.name) == wanted), key=lambda each: each.state is not FileState.READY
-        )
-        if named and named[0].state is FileState.READY:
-            return named[0]
-        names = [each.name for each in found if each.state is FileState.READY]
-        there = f"There are: {', '.join(names)}." if names else "There are none."
-        if named:
-            why = named[0].problem or f"{named[0].place} {named[0].state}"
-            raise ToolError(f"the sub-agent {named[0].name} cannot be used: {why}", f"{_TRUST} {there}")
-        close = difflib.get_close_matches(wanted, names, n=1)
-        raise ToolError(f"no sub-agent {name[:60]!r}", f"Did you mean {close[0]}? {there}" if close else there)
+        return ready_one("sub-agent", await self.found(), name)
 
     def _look(self) -> list[AgentDefinition]:
-        own = self._of_folder()  # once: what is trusted is what is used
+        own = self._read(SkillSource.FOLDER)  # once: what is trusted is what is used
         answers = self.trust.answers()
-        state = next((ANSWERED.get(answers.get(item.digest, "")) for item in self._brought(own)), None) or FileState.WAITING
-        found = [replace(each, state=state) if each.state is FileState.READY else each for each, _ in own]
-        found += [each for place in self._places if place.source is SkillSource.USER for each, _ in self._in(place)]
-        first: dict[str, AgentDefinition] = {}
-        for number, each in enumerate(found):
-            if each.state is FileState.READY and (before := first.setdefault(_key(each.name), each)) is not each:
-                found[number] = replace(each, state=FileState.HIDDEN, problem=f"the one in {before.place} goes before it")
-        return sorted(found, key=lambda each: each.name)
+        answer = next((answers.get(item.digest) for item in _brought(own)), None)
+        return [each for _, each in with_states([*own, *self._read(SkillSource.USER)], lambda _: answer)]
 
-    def _of_folder(self) -> list[tuple[AgentDefinition, bytes]]:
-        return [each for place in self._places if place.source is SkillSource.FOLDER for each in self._in(place)]
-
-    def _in(self, place: SkillFolder) -> Iterator[tuple[AgentDefinition, bytes]]:
-        """Yield what the Markdown files of a place define, each with its bytes.  Blocks; no link in a place is followed."""
-        if place.source is SkillSource.FOLDER and is_linked(place.root, place.below):
-            yield _broken("*", place.shown, LINKED), b""
-        names = [name for name, kind in list_plain(place.root, place.below) if kind != "folder" and name.endswith(".md")]
-        for name in names[:_MOST_FILES]:
-            shown = sanitize_line(f"{place.shown}/{name}")
-            try:
-                data = read_plain(place.root, "/".join(filter(None, (place.below, name))), _MAX_BYTES + 1) or b""
-            except NotPlain as error:
-                yield _broken(name, shown, f"it was not read: {error}"), b""
-                continue
-            if len(data) > _MAX_BYTES:
-                yield _broken(name, shown, f"it has more than {_MAX_BYTES:,} bytes"), b""
-                continue
-            yield self._parsed(data, name, shown), data
-
-    def _brought(self, own: Sequence[tuple[AgentDefinition, bytes]]) -> list[TrustItem]:
-        whole = [(each, data) for each, data in own if each.state is FileState.READY]
-        marks = (f"{each.place}\0{hashlib.sha256(data).hexdigest()}" for each, data in whole)
-        digest = hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest()
-        return [
-            TrustItem(KIND, each.place, sanitize_line(f"{each.name}: {each.description[:_SHOWN_CHARS]}"), digest)
-            for each, _ in whole
-        ]
+    def _read(self, source: SkillSource) -> list[tuple[RawFile, AgentDefinition]]:
+        """Return what the files of some places define.  Blocks."""
+        places = (place for place in self._places if place.source is source)
+        return [(raw, self._parsed(raw)) for place in places for raw in files_in(place)]
 
 
-def _parsed(canonical: Callable[[str], str], data: bytes, name: str, shown: str) -> AgentDefinition:
-    try:
-        return read_agent(data, name.removesuffix(".md"), shown, canonical)
-    except BrokenSkill as error:
-        return _broken(name, shown, f"line {error.line}: {error}")
+def _brought(own: Sequence[tuple[RawFile, AgentDefinition]]) -> list[TrustItem]:
+    """Return what the definitions of a folder wait for: one yes to all of them as they are."""
+    whole = [(raw, each) for raw, each in own if each.state is FileState.READY]
+    marks = (f"{raw.shown}\0{hashlib.sha256(raw.data or b'').hexdigest()}" for raw, _ in whole)
+    digest = hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest()
+    return [TrustItem(KIND, each.place, trust_text(each.name, each.description), digest) for _, each in whole]
 
 
-def _broken(name: str, shown: str, why: str) -> AgentDefinition:
-    return AgentDefinition(
-        sanitize_line(name.removesuffix(".md")), "", shown, state=FileState.BROKEN, problem=f"{shown}: {why}"
-    )
-
-
-def _key(name: str) -> str:
-    return name.strip().lower().replace("_", "-").replace(" ", "-")
+def _parsed(canonical: Callable[[str], str], raw: RawFile) -> AgentDefinition:
+    why = raw.problem
+    if raw.data is not None:
+        try:
+            return read_agent(raw.data, raw.name, raw.shown, canonical)
+        except BrokenSkill as error:
+            why = f"line {error.line}: {error}"
+    return AgentDefinition(raw.name, "", raw.shown, state=FileState.BROKEN, problem=f"{raw.shown}: {why}")
 
 
 # A third of what instructions get, which are counted in characters: a twentieth of the window.
-AGENTS = "sub-agents"
 _TOKENS_PER_CHAR = 1 / 3 / 3.5
 
 

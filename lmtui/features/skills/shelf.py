@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import hashlib
 import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.messages import ToolSet, ToolSpec
@@ -18,7 +19,7 @@ from lmtui.core.permissions.decide import PROMOTED
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
 from lmtui.core.prompt_parts import without_tags
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.subagents import FileState
+from lmtui.core.subagents import AgentDefinition, FileState
 from lmtui.core.tool_scopes import SkillEnded, SkillUsed, digest_of
 from lmtui.engine.agent import Agent
 from lmtui.engine.session import EngineSession
@@ -30,7 +31,7 @@ from lmtui.features.skills.promoted import PromotedTools
 from lmtui.features.skills.reader import BrokenSkill, read_skill
 from lmtui.features.skills.skill_folders import (
     MAX_SKILL_BYTES,
-    RawSkill,
+    RawFile,
     add_skill,
     digest,
     files_beside,
@@ -89,16 +90,17 @@ LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 3_000, 5_000
 _DESCRIPTION_CHARS = (1_024, 500, 250, 100)  # as much of each as there is room for in the list
 _HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
-_TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
+_TRUST = "Only the user's yes lets it be used: `lmtui config trust`, or /trust on the screen. "
 _FORM = "It begins with ---, name: and description: lines, and --- again."
-ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
-_WAYS_OUT = {FileState.WAITING: _TRUST, FileState.REFUSED: _TRUST}
+_ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
+_MOST_KEPT = 500
+Defined = TypeVar("Defined", Skill, AgentDefinition)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     skill: Skill
-    raw: RawSkill
+    raw: RawFile
     body: str = ""
 
 
@@ -126,7 +128,7 @@ class SkillShelf:
         self._workspace = workspace
         self._places = places(workspace, settings, Path.home())
         self._count_tokens, self._canonical, self._form_of = count_tokens, canonical, form_of
-        self._read: dict[tuple[str, str], _Found] = {}
+        self._read = lru_cache(_MOST_KEPT)(self._fresh)
         self._used: dict[str, SkillUse] = {}
         self.sessions: Callable[[], Iterable[EngineSession]] = tuple
         self.tools = PromotedTools(workspace, count_tokens)
@@ -216,67 +218,38 @@ class SkillShelf:
 
     def _look(self) -> list[_Found]:
         answers = skills_trust(self._workspace).answers()
-        found: list[_Found] = []
-        first: dict[str, Skill] = {}
-        read: dict[tuple[str, str], _Found] = {}
-        for raw in (raw for place in self._places for raw in skills_in(place)):
-            each = self._one(raw, read)
-            if each.skill.state is FileState.READY and raw.place.source is SkillSource.FOLDER:
-                state = ANSWERED.get(answers.get(digest(raw), ""), FileState.WAITING)
-                each = replace(each, skill=replace(each.skill, state=state))
-            if each.skill.state is FileState.READY:
-                before = first.setdefault(each.skill.name, each.skill)
-                if before is not each.skill:
-                    problem = f"the one in {before.place} goes before it"
-                    each = replace(each, skill=replace(each.skill, state=FileState.HIDDEN, problem=problem))
-            if each.skill.state is not FileState.READY:
-                each = replace(each, skill=replace(each.skill, tokens=0))
-            found.append(each)
-        self._read = read
-        return sorted(found, key=lambda each: (each.skill.name, tuple(SkillSource).index(each.skill.source)))
+        found = {raw: self._read(raw) for place in self._places for raw in skills_in(place)}
+        judged = with_states([(raw, each.skill) for raw, each in found.items()], lambda raw: answers.get(digest(raw)))
+        return [
+            replace(found[raw], skill=skill if skill.state is FileState.READY else replace(skill, tokens=0))
+            for raw, skill in judged
+        ]
 
-    def _one(self, raw: RawSkill, read: dict[tuple[str, str], _Found]) -> _Found:
-        """Return a skill as its file has it; what was read before and is the same is not read again."""
+    def _fresh(self, raw: RawFile) -> _Found:
+        """Return a skill as its file has it."""
         if raw.data is None:
             return _Found(_broken(raw, raw.problem), raw)
-        key = (raw.shown, hashlib.sha256(raw.data).hexdigest())
-        found = read[key] = self._read.get(key) or self._fresh(raw, raw.data)
-        return found
-
-    def _fresh(self, raw: RawSkill, data: bytes) -> _Found:
         try:
-            file = read_skill(data, raw.folder)
+            file = read_skill(raw.data, raw.folder)
         except BrokenSkill as error:
-            return _Found(_broken(raw, f"line {error.line}: {error}"), raw)
+            return _Found(_broken(raw, f"line {error.line}: {error}. {_FORM}"), raw)
         allowed, wrong = allowed_rules(file.allowed, self._canonical) if file.allowed is not None else (None, ())
         skill = Skill(
             file.name,
             file.description,
             raw.place.source,
             raw.shown,
+            tokens=self._count_tokens(f"{_line(file.name, file.description)}\n"),
             body_tokens=self._count_tokens(file.body),
             allowed=allowed,
             warnings=(*file.warnings, *wrong),
         )
-        return _Found(replace(skill, tokens=self._count_tokens(f"{_line(skill.name, skill.description)}\n")), raw, file.body)
+        return _Found(skill, raw, file.body)
 
     def _named(self, name: str) -> _Found:
-        wanted = _key(name)
         found = self._look()
-        named = [each for each in found if _key(each.skill.name) == wanted]
-        ready = next((each for each in named if each.skill.state is FileState.READY), None)
-        if ready is not None:
-            return ready
-        if named:
-            skill = named[0].skill
-            raise ToolError(
-                f"skill {skill.name} ({skill.place}) cannot be used: {', '.join(filter(None, (skill.state, skill.problem)))}",
-                _WAYS_OUT.get(skill.state, "The user can look: /skill, or `lmtui skills`."),
-            )
-        names = [each.skill.name for each in found if each.skill.state is FileState.READY]
-        close = difflib.get_close_matches(wanted, names, n=1)
-        hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names[:40])}."
-        raise ToolError(f"no skill {name[:60]!r}", hint)
+        skill = ready_one("skill", [each.skill for each in found], name)
+        return next(each for each in found if each.skill is skill)
 
     def _text(self, found: _Found) -> str:
         """Return what the model gets of a skill: its words, its files, and the tools that it names."""
@@ -352,9 +325,8 @@ def list_text(
     return "", 0
 
 
-def _broken(raw: RawSkill, why: str) -> Skill:
-    problem = f"{raw.shown}: {why}. {_FORM}" if raw.data is not None else f"{raw.shown}: {why}"
-    return Skill(sanitize_line(raw.folder), "", raw.place.source, raw.shown, FileState.BROKEN, problem=problem)
+def _broken(raw: RawFile, why: str) -> Skill:
+    return Skill(raw.name, "", raw.place.source, raw.shown, FileState.BROKEN, problem=f"{raw.shown}: {why}")
 
 
 def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:
@@ -365,9 +337,43 @@ def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1])
     return f"- {name}: {words}"
 
 
-def _is_reachable(raw: RawSkill) -> bool:
+def _is_reachable(raw: RawFile) -> bool:
     """Tell whether commands in the sandbox can read a skill's folder."""
     return raw.place.source is SkillSource.FOLDER and not raw.place.below.startswith(".lmagent")
+
+
+def with_states(
+    found: Sequence[tuple[RawFile, Defined]], answer: Callable[[RawFile], str | None]
+) -> list[tuple[RawFile, Defined]]:
+    """Return what files define by name: those of the folder wait for a yes, and the first that is ready hides its namesakes."""
+    first: dict[str, Defined] = {}
+    judged: list[tuple[RawFile, Defined]] = []
+    for raw, given in found:
+        is_asked = given.state is FileState.READY and raw.place.source is SkillSource.FOLDER
+        each = replace(given, state=_ANSWERED.get(answer(raw) or "", FileState.WAITING)) if is_asked else given
+        before = first.setdefault(_key(each.name), each) if each.state is FileState.READY else each
+        why = f"the one in {before.place} goes before it"
+        judged.append((raw, each if before is each else replace(each, state=FileState.HIDDEN, problem=why)))
+    return sorted(judged, key=lambda pair: pair[1].name)
+
+
+def ready_one(kind: str, found: Sequence[Defined], name: str) -> Defined:
+    """Return the one of a name that can be used.
+
+    Raises:
+        ToolError: there is none; the text says why, and which there are.
+    """
+    wanted, ready = _key(name), {_key(each.name): each for each in found if each.state is FileState.READY}
+    if wanted in ready:
+        return ready[wanted]
+    names = [each.name for each in ready.values()]
+    there = f"There are: {', '.join(names[:40])}." if names else "There are none."
+    if held := next((each for each in found if _key(each.name) == wanted), None):
+        why = ", ".join(filter(None, (held.state, held.problem)))
+        way_out = _TRUST if held.state in (FileState.WAITING, FileState.REFUSED) else ""
+        raise ToolError(f"{kind} {held.name} ({held.place}) cannot be used: {why}", f"{way_out}{there}")
+    close = difflib.get_close_matches(wanted, names, n=1)
+    raise ToolError(f"no {kind} {name[:60]!r}", f"Did you mean {close[0]}? {there}" if close else there)
 
 
 def _key(name: str) -> str:

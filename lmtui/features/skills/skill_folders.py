@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,14 +17,13 @@ from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent
 from lmtui.features.skills.reader import BrokenSkill, read_skill
 from lmtui.features.skills.values import SkillSource
-from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, open_plain_folder, read_plain
+from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, open_own, own_folder, read_plain
 from lmtui.store.session_logs import make_workspace_folder
 
 SKILL_FILE = "SKILL.md"
 FOLDERS = (".lmagent/skills", ".agents/skills", ".claude/skills")
 MAX_SKILL_BYTES = 262_144
-_MOST_SKILLS = 200
-_MOST_FILES, _MOST_DEPTH = 50, 4
+_MOST_FILES, _MOST_BESIDE, _MOST_DEPTH = 200, 50, 4
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", ".git"})
 
 
@@ -40,18 +38,24 @@ class SkillFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class RawSkill:
-    """A skill as it lies there: its folder, its SKILL.md (None where it cannot be read) and why."""
+class RawFile:
+    """A file of a place as it lies there, in a `folder` of its own or in none: what is in it, or why it cannot be read."""
 
     place: SkillFolder
     folder: str
-    data: bytes | None
+    file: str
+    data: bytes | None = None
     problem: str = ""
 
     @property
+    def name(self) -> str:
+        """Return what it goes by where it gives no name."""
+        return sanitize_line(self.folder or self.file.removesuffix(".md"))
+
+    @property
     def shown(self) -> str:
-        """Return its SKILL.md as the user knows it."""
-        return sanitize_line(f"{self.place.shown}/{self.folder}/{SKILL_FILE}")
+        """Return it as the user knows it."""
+        return sanitize_line("/".join(filter(None, (self.place.shown, self.folder, self.file))))
 
 
 def places(workspace: Path, settings: Path, home: Path) -> list[SkillFolder]:
@@ -65,16 +69,26 @@ def places(workspace: Path, settings: Path, home: Path) -> list[SkillFolder]:
     ]
 
 
-def skills_in(place: SkillFolder) -> list[RawSkill]:
+def skills_in(place: SkillFolder) -> list[RawFile]:
     """Return what is in a place, by name; of a folder's links only that they are not followed."""
     is_own = place.source is not SkillSource.FOLDER
     if not is_own and is_linked(place.root, place.below):
-        return [RawSkill(place, "*", None, LINKED)]
-    entries = _entries(place.root, place.below, follows=is_own)
-    names = [name for name, is_folder in entries if is_folder and not name.startswith(".")]
-    raw = [_raw(place, name) for name in names[:_MOST_SKILLS]]
-    links = () if is_own else [name for name, kind in list_plain(place.root, place.below) if kind == "other"]
-    return [each for each in raw if each is not None] + [RawSkill(place, name, None, LINKED) for name in links[:_MOST_SKILLS]]
+        return [RawFile(place, "*", SKILL_FILE, problem=LINKED)]
+    found = [(name, kind) for name, kind in list_plain(place.root, place.below) if kind != "file"]
+    links = [name for name, kind in found if kind == "other"]
+    names = [name for name, kind in found if kind == "folder" or (is_own and (place.root / name).is_dir())]
+    read = (read_raw(place, name, SKILL_FILE) for name in [each for each in names if not each.startswith(".")][:_MOST_FILES])
+    linked = [] if is_own else [RawFile(place, name, SKILL_FILE, problem=LINKED) for name in links[:_MOST_FILES]]
+    return [each for each in read if each is not None] + linked
+
+
+def files_in(place: SkillFolder) -> list[RawFile]:
+    """Return the Markdown files of a place, by name; no link in it is followed."""
+    if place.source is SkillSource.FOLDER and is_linked(place.root, place.below):
+        return [RawFile(place, "", "", problem=LINKED)]
+    names = [name for name, kind in list_plain(place.root, place.below) if kind != "folder" and name.endswith(".md")]
+    read = (read_raw(place, "", name) for name in names[:_MOST_FILES])
+    return [each for each in read if each is not None]
 
 
 def files_beside(place: SkillFolder, folder: str) -> list[str]:
@@ -102,50 +116,31 @@ def _root_of(place: SkillFolder, folder: str) -> tuple[Path, str]:
 
     Who keeps their own skills elsewhere and links to them means it; in a folder that others may have made nothing is a link.
     """
-    return (place.root, f"{place.below}/{folder}") if place.source is SkillSource.FOLDER else (place.root / folder, "")
+    below = "/".join(filter(None, (place.below, folder)))
+    return (place.root, below) if place.source is SkillSource.FOLDER else (place.root / folder, "")
 
 
-def _raw(place: SkillFolder, folder: str) -> RawSkill | None:
+def read_raw(place: SkillFolder, folder: str, file: str) -> RawFile | None:
+    """Return a file of a place, None where there is none."""
     try:
-        data = read_beside(place, folder, SKILL_FILE, MAX_SKILL_BYTES + 1)
+        data = read_beside(place, folder, file, MAX_SKILL_BYTES + 1)
     except (NotPlain, OSError) as error:
-        return RawSkill(place, folder, None, sanitize_line(str(error)))
-    if data is None:
-        return None
-    is_long = len(data) > MAX_SKILL_BYTES
-    return (
-        RawSkill(place, folder, None, f"it has more than {MAX_SKILL_BYTES:,} bytes")
-        if is_long
-        else RawSkill(place, folder, data)
-    )
+        return RawFile(place, folder, file, problem=str(error))
+    if data is not None and len(data) > MAX_SKILL_BYTES:
+        return RawFile(place, folder, file, problem=f"it has more than {MAX_SKILL_BYTES:,} bytes")
+    return RawFile(place, folder, file, data) if data is not None else None
 
 
 def _walk(root: Path, folder: str, within: str, found: list[str]) -> None:
     if within.count("/") >= _MOST_DEPTH:
         return
-    for name, is_folder in _entries(root, "/".join(filter(None, (folder, within.rstrip("/")))), follows=False):
-        if len(found) >= _MOST_FILES or name in _PASSED_OVER:
+    for name, kind in list_plain(root, "/".join(filter(None, (folder, within.rstrip("/"))))):
+        if len(found) >= _MOST_BESIDE or name in _PASSED_OVER or kind == "other":
             continue
-        if is_folder:
+        if kind == "folder":
             _walk(root, folder, f"{within}{name}/", found)
         elif f"{within}{name}" != SKILL_FILE:
             found.append(f"{within}{name}")
-
-
-def _entries(root: Path, below: str, *, follows: bool) -> Iterator[tuple[str, bool]]:
-    """Yield the names of files and folders by name; links are passed over, or with `follows` those to folders are taken."""
-    if not follows:
-        yield from ((name, kind == "folder") for name, kind in list_plain(root, below) if kind != "other")
-        return
-    try:
-        with os.scandir(root / below) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in found:
-        is_folder = entry.is_dir()
-        if is_folder or entry.is_file(follow_symlinks=False):
-            yield entry.name, is_folder
 
 
 _SHOWN_CHARS = 120
@@ -153,7 +148,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _DESCRIPTION = re.compile(r"^description:\s*(.+)$", re.MULTILINE)
 
 
-def digest(raw: RawSkill) -> str:
+def digest(raw: RawFile) -> str:
     """Return what a yes holds for: the skill's folder and its SKILL.md to the byte."""
     return hashlib.sha256(os.fsencode(f"{raw.place.below}/{raw.folder}\0") + (raw.data or b"")).hexdigest()
 
@@ -178,23 +173,14 @@ def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> st
         raise UsageError(
             f"{sanitize_line(name)[:60]!r} is not a name for a skill", "Use lower case letters, digits and hyphens."
         )
-    raw = RawSkill(place, name, data)
+    raw, folder = RawFile(place, name, SKILL_FILE, data), place.root / place.below / name
     try:
         if place.source is SkillSource.FOLDER:
             make_workspace_folder(workspace)
-        place.root.mkdir(parents=True, exist_ok=True)
-        parent = open_plain_folder(place.root, place.below, makes=True)
-        try:
+        with own_folder(folder.parent, makes=True) as parent:
             os.mkdir(name, 0o755, dir_fd=parent)
-            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        finally:
-            os.close(parent)
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(SKILL_FILE, flags, 0o644, dir_fd=folder), "wb") as file:
-                file.write(data)
-        finally:
-            os.close(folder)
+        with open(folder / SKILL_FILE, "xb", opener=open_own) as file:
+            file.write(data)
         if place.source is SkillSource.FOLDER:
             skills_trust(workspace).keep([digest(raw)])
     except FileExistsError as error:
@@ -204,10 +190,14 @@ def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> st
     return raw.shown
 
 
-def _item(raw: RawSkill) -> TrustItem:
-    about = _description(raw.data or b"", raw.folder)
-    short = about if len(about) <= _SHOWN_CHARS else f"{about[:_SHOWN_CHARS].rstrip()}…"
-    return TrustItem("skill", raw.shown, sanitize_line(f"{raw.folder}: {short}" if short else raw.folder), digest(raw))
+def _item(raw: RawFile) -> TrustItem:
+    return TrustItem("skill", raw.shown, trust_text(raw.folder, _description(raw.data or b"", raw.folder)), digest(raw))
+
+
+def trust_text(name: str, description: str) -> str:
+    """Return what the user is asked about, in a line."""
+    short = description if len(description) <= _SHOWN_CHARS else f"{description[:_SHOWN_CHARS].rstrip()}…"
+    return sanitize_line(f"{name}: {short}" if short else name)
 
 
 def _description(data: bytes, folder: str) -> str:
