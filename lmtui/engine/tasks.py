@@ -1,4 +1,4 @@
-"""Work in tasks of its own: what is done to its end though its caller is stopped, and what is done side by side."""
+"""Work in own tasks: what is done to its end though its caller is stopped, and what is done at the same time."""
 
 from __future__ import annotations
 
