@@ -103,7 +103,7 @@ def test_what_was_read_is_kept_for_the_next_start_and_only_new_lines_are_read(tm
     assert total().prompt_tokens == 1000
     add(path, line(9, USED))
     assert total().prompt_tokens == 2000
-    for broken in ("", "[", '{"version":1,"logs":{"x":[1]}}', '{"version":0}', '{"version":1,"logs":[]}'):
+    for broken in ("", "[", '{"version":1,"logs":{"x":[1]}}', '{"x":{"offset":9}}', '{"x":[]}'):
         kept.write_text(broken)
         assert total().prompt_tokens == 2111
 

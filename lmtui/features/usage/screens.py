@@ -168,18 +168,15 @@ class UsageList(ListDialog[UsageRow, None]):
 
     def action_usage_days(self, step: int) -> None:
         """Count more days, or fewer."""
-        self._choose(step)
+        at = min(len(_RANGES) - 1, max(0, _RANGES.index(self._chosen) + step))
+        if self._chosen != _RANGES[at]:
+            self._chosen = _RANGES[at]
+            self._read()
 
     def action_usage_table(self) -> None:
         """Show the next table."""
         self._shown = _TABLES[(_TABLES.index(self._shown) + 1) % len(_TABLES)]
         self._draw()
-
-    def _choose(self, step: int) -> None:
-        at = min(len(_RANGES) - 1, max(0, _RANGES.index(self._chosen) + step))
-        if self._chosen != _RANGES[at]:
-            self._chosen = _RANGES[at]
-            self._read()
 
 
 def _columns(width: int) -> tuple[Sequence[str], int]:

@@ -13,11 +13,13 @@ import math
 import re
 import stat
 import threading
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from pydantic import TypeAdapter
 
 from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.events import ROOT
@@ -45,7 +47,6 @@ from lmtui.store.session_logs import SessionStore, known_sessions, read_time
 from lmtui.store.state_files import write_whole
 
 UNKNOWN_MODEL = "unknown model"
-_VERSION = 1
 _MOST_TOKENS = 10**12  # of one request: what is above it, or below 0, is not a count
 _MOST_S = 10**8
 _MAX_NAME_CHARS = 200
@@ -68,7 +69,7 @@ class _LogScan:
     model: str = ""
     copied_seq: int = 0
     is_session: bool = False
-    sums: dict[tuple[int, str], UsageSum] = field(default_factory=dict)
+    sums: dict[str, UsageSum] = field(default_factory=dict)
 
     def read(self, file: BinaryIO) -> None:
         """Read on; a line whose end is not written yet is left for the next time."""
@@ -101,20 +102,17 @@ class _LogScan:
                     self._add(time, self.model, UsageSum(turns=1, turn_s=_seconds(event.get("elapsed_s", 0.0))))
 
     def _add(self, time: str, model: str, spent: UsageSum) -> None:
-        key = int(read_time(time).timestamp() // SLOT_S), model or UNKNOWN_MODEL
+        key = f"{int(read_time(time).timestamp() // SLOT_S)} {model or UNKNOWN_MODEL}"
         self.sums[key] = self.sums.get(key, UsageSum()) + spent
 
-    def entry(self) -> list[Any]:
-        """Return it as JSON."""
-        sums = [[slot, model, *astuple(spent)] for (slot, model), spent in self.sums.items()]
-        return [self.inode, self.offset, self.title, self.model, self.copied_seq, self.is_session, sums]
+    def slots(self) -> Iterator[tuple[int, str, UsageSum]]:
+        """Yield the sums with their quarters of an hour and models."""
+        for key, spent in self.sums.items():
+            slot, _, model = key.partition(" ")
+            yield int(slot), model, spent
 
 
-def _scan_of(entry: list[Any]) -> _LogScan:
-    """Return what `entry` wrote; raises what is in `_BROKEN` for anything else."""
-    inode, offset, title, model, copied_seq, is_session, sums = entry
-    read = {(int(slot), str(model)): UsageSum(*map(int, spent[:5]), *map(float, spent[5:])) for slot, model, *spent in sums}
-    return _LogScan(int(inode), int(offset), str(title), str(model), int(copied_seq), bool(is_session), read)
+_SCANS = TypeAdapter(dict[str, _LogScan])
 
 
 def _name(text: object) -> str:
@@ -165,8 +163,7 @@ class UsageLogs:
                     continue
                 now[str(path)], is_new = scan, is_new or has_grown
                 if scan.is_session:
-                    slots = tuple((slot, model, spent) for (slot, model), spent in scan.sums.items())
-                    found.append(LogUsage(path.stem, str(folder), scan.title, slots))
+                    found.append(LogUsage(path.stem, str(folder), scan.title, tuple(scan.slots())))
             self._known = now
             if is_new:
                 self._keep(now)
@@ -176,19 +173,16 @@ class UsageLogs:
     def _kept() -> dict[str, _LogScan]:
         """Return what was read before, by log; nothing where it was another version, or cannot be read."""
         file = state_dir() / "usage.json"
-        with contextlib.suppress(OSError, *_BROKEN):
+        with contextlib.suppress(OSError, ValueError):
             if file.stat().st_size <= _MAX_CACHE_BYTES:
-                kept = json.loads(file.read_bytes())
-                if kept["version"] == _VERSION:
-                    return {path: _scan_of(entry) for path, entry in kept["logs"].items()}
+                return _SCANS.validate_json(file.read_bytes())
         return {}
 
     @staticmethod
-    def _keep(known: Mapping[str, _LogScan]) -> None:
+    def _keep(known: dict[str, _LogScan]) -> None:
         """Keep what was read; where nothing can be written the logs are read again the next time."""
-        kept = {"version": _VERSION, "logs": {path: scan.entry() for path, scan in known.items()}}
-        with contextlib.suppress(OSError):
-            write_whole(state_dir() / "usage.json", json.dumps(kept, separators=(",", ":")))
+        with contextlib.suppress(OSError, ValueError):
+            write_whole(state_dir() / "usage.json", _SCANS.dump_json(known).decode())
 
 
 def _logs() -> list[tuple[Path, Path]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import Any, Protocol
@@ -57,15 +57,7 @@ class UsageSum:
     turn_s: float = 0.0
 
     def __add__(self, other: UsageSum) -> UsageSum:
-        return UsageSum(
-            self.requests + other.requests,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.turns + other.turns,
-            round(self.model_s + other.model_s, 3),
-            round(self.turn_s + other.turn_s, 3),
-        )
+        return UsageSum(*(round(getattr(self, name) + getattr(other, name), 3) for name in _PARTS))
 
     @property
     def tokens(self) -> int:
@@ -76,6 +68,9 @@ class UsageSum:
     def cached_share(self) -> float:
         """Return the share of the prompts that came from the cache."""
         return min(1.0, self.cached_tokens / self.prompt_tokens) if self.prompt_tokens else 0.0
+
+
+_PARTS = tuple(part.name for part in fields(UsageSum))
 
 
 @dataclass(frozen=True, slots=True)
