@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -87,10 +86,9 @@ def _link(uri: str, name: str, workspace: Path) -> str:
     if path is None:
         return f"{sanitize_line(name)} ({sanitize_line(uri)})"
     lines = _LINES.match(urlsplit(uri).fragment)
-    try:
-        shown = mention_text(path.relative_to(workspace).as_posix())
-    except ValueError:
-        return f"{path}"
+    if not path.is_relative_to(workspace):
+        return str(path)
+    shown = mention_text(path.relative_to(workspace).as_posix())
     if lines is None or shown == "@.":
         return shown
     return f"{shown}:{lines[1]}" + (f"-{lines[2]}" if lines[2] else "")
@@ -119,7 +117,7 @@ def path_of(uri: str) -> Path | None:
 def _add_image(found: PromptText, data: str, uri: str) -> None:
     try:
         content = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise _refused("a picture is not valid base64") from error
     media_type = sniff(content)
     if not media_type:

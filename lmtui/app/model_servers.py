@@ -66,9 +66,8 @@ _LOOK_LIMIT_S, _IN_USE_LIMIT_S = 5.0, 4.0
 
 def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:
     """Return the address that the settings name, if no server was found there; else an empty string."""
-    if not config.url:
-        return ""
-    return "" if any(is_same_server(server.url, config.url) for server in servers) else root_url(config.url)
+    is_silent = config.url and not any(is_same_server(server.url, config.url) for server in servers)
+    return root_url(config.url) if is_silent else ""
 
 
 async def examine_named(config: Config, name: str) -> ExamResult:

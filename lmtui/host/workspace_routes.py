@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 import secrets
 import time
@@ -108,11 +109,9 @@ async def models(api: ApiContext, search: Words = "") -> wire.ModelList:
     found: Iterable[ServerFound] = ()
     if api.hub.folders:
         runtime = await api.runtime()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIND_TIMEOUT_S):
                 found = await runtime.servers.find()
-        except TimeoutError:
-            found = ()
     served = [
         wire.filled(wire.ModelInfo, model, id=model.name, created=0, owned_by=server.kind, url=server.url)
         for server in found
