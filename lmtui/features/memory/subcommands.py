@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import subprocess
@@ -11,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
-from lmtui.command_line import Parser, make_parser, say, with_report
+from lmtui.command_line import Parser, make_parser, print_json, print_report, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
@@ -75,10 +74,7 @@ async def memory(call: CommandCall) -> int:
 def _show(files: MemoryFiles, scope: MemoryScope | None, *, is_json: bool) -> None:
     notes = [each for each in files.notes() if scope in (None, each.scope)]
     _print_problems(files)
-    if is_json:
-        print(json.dumps([asdict(each) for each in notes], indent=2, ensure_ascii=False))
-    else:
-        say("\n".join(note_lines(notes)) or NO_NOTES)
+    print_report([*map(asdict, notes)], note_lines(notes) or [NO_NOTES], is_json=is_json)
 
 
 def _print_problems(files: MemoryFiles) -> None:
@@ -91,7 +87,7 @@ async def review(memory: WorkspaceMemory, *, is_json: bool = False, ask: Callabl
     """Go through the proposals line by line with the user; without a terminal list them."""
     found = await memory.proposals()
     if is_json:
-        print(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
+        print_json([*map(asdict, found)])
         return
     for number, each in enumerate(found, 1):
         say("\n".join([*([""] if number > 1 else []), f"{number} of {len(found)}", *proposal_lines(each)]))
@@ -136,10 +132,7 @@ async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
         hits = await search.search(words, max(1, min(call.arguments.limit, 100)), within_s=_INDEX_S)
     finally:
         await search.close()
-    if call.arguments.json:
-        print(json.dumps([asdict(each) for each in hits], indent=2, ensure_ascii=False))
-    else:
-        say("\n".join(hit_lines(hits)) or "nothing found")
+    print_report([*map(asdict, hits)], hit_lines(hits) or ["nothing found"], is_json=call.arguments.json)
     return 0 if hits else 1
 
 

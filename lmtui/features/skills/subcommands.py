@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from lmtui.command_line import Parser, make_parser, say, with_report
+from lmtui.command_line import Parser, make_parser, print_report, with_report
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.sanitize import sanitize
 from lmtui.core.subagents import FileState
@@ -42,15 +42,8 @@ async def skills(call: CommandCall) -> int:
     if arguments.action == "show":
         return await _show(shelf, arguments)
     found_skills, tools, (_, told) = await shelf.found(), shelf.promoted(), await shelf.told()
-    if arguments.json:
-        found = {
-            "skills": [skill_json(each) for each in found_skills],
-            "tools": [_tool_json(each) for each in tools],
-            "tokens": told,
-        }
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-    else:
-        _print(found_skills, tools, told)
+    found = {"skills": [*map(skill_json, found_skills)], "tools": [*map(_tool_json, tools)], "tokens": told}
+    print_report(found, _lines(found_skills, tools, told), is_json=arguments.json)
     return 1 if any(skill.state is FileState.BROKEN for skill in found_skills) else 0
 
 
@@ -66,16 +59,14 @@ def _tool_json(tool: PromotedTool) -> dict[str, object]:
     return {name: getattr(tool, name) for name in names}
 
 
-def _print(skills: Sequence[Skill], tools: Sequence[PromotedTool], told: int) -> None:
+def _lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], told: int) -> Iterator[str]:
     for skill in skills:
-        say(f"{SIGNS[skill.state]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill)}")
-        for line in skill_facts(skill):
-            say(f"    {line}")
+        yield f"{SIGNS[skill.state]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill)}"
+        yield from (f"    {line}" for line in skill_facts(skill))
     for tool in tools:
-        say(f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens")
-        for line in tool_facts(tool):
-            say(f"    {line}")
-    say(f"What the model is told about skills before one is read: {told:,} tokens.")
+        yield f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens"
+        yield from (f"    {line}" for line in tool_facts(tool))
+    yield f"What the model is told about skills before one is read: {told:,} tokens."
 
 
 async def _show(shelf: SkillShelf, arguments: argparse.Namespace) -> int:

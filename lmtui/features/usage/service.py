@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter
 
-from lmtui.command_line import Parser, make_parser, say, with_report
+from lmtui.command_line import Parser, make_parser, print_report, with_report
 from lmtui.core.events import ROOT
 from lmtui.core.offers import Offers
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -252,8 +252,5 @@ async def usage(call: CommandCall) -> int:
     """Print the report."""
     folder = str(call.workspace.workspace) if call.arguments.workspace else ""
     report = await asyncio.to_thread(_report, UsageLogs(), usage_range(call.arguments.range), folder)
-    if call.arguments.json:
-        print(json.dumps(usage_json(report), ensure_ascii=False, indent=2))
-    else:
-        say("\n".join(usage_lines(report, call.arguments.by)))
+    print_report(usage_json(report), usage_lines(report, call.arguments.by), is_json=call.arguments.json)
     return 0
