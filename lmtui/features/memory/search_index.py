@@ -201,7 +201,7 @@ WHERE digest NOT IN (SELECT digest FROM vector) ORDER BY source = 'memory' DESC,
         with self.writing() as database:
             sql = "DELETE FROM vector WHERE model != ? OR (? AND length(data) NOT IN (0, ?))"
             if database.execute(sql, (model, size, size)).rowcount:
-                self.release()
+                self._signs = {}
 
     def counts(self) -> dict[str, int]:
         """Return how much is in it: `items`, `chunks`, `vectors`, `bytes`."""
@@ -209,10 +209,6 @@ WHERE digest NOT IN (SELECT digest FROM vector) ORDER BY source = 'memory' DESC,
             sql = "SELECT 'items', count(*) FROM item UNION SELECT 'chunks', count(*) FROM chunk \
 UNION SELECT 'vectors', count(*) FROM vector"
             return {**dict(database.execute(sql).fetchall()), "bytes": self.path.stat().st_size}
-
-    def release(self) -> None:
-        """Free the vectors in memory; they are read again when they are needed."""
-        self._signs = {}
 
 
 def _matching(text: str) -> str:

@@ -43,7 +43,7 @@ UPDATE_LIMIT_S = 2.0
 RELEVANT = 0.75  # found on the tuning set of `benchmarks.memory`
 _QUERY_S, _RETRY_S = 1.5, 60.0
 _LEAST_CHARS, _MAX_MESSAGE_CHARS, _STEM_CHARS = 200, 2_000, 4
-_FRESH_S, _START_S, _PERIOD_S, _IDLE_S = 2.0, 10.0, 60.0, 600.0
+_FRESH_S, _START_S, _PERIOD_S = 2.0, 10.0, 60.0
 _IDLE_REST, _ASKED_REST = 60.0, 3.0  # seconds of rest for one of work: 1.6 % of a core while idle, 25 % once asked
 # What the models were trained with: their cards on Hugging Face say so (nomic-embed-text-v1.5, multilingual-e5-large).
 _PREFIXES = {"nomic": ("search_query: ", "search_document: "), "e5-": ("query: ", "passage: ")}
@@ -73,38 +73,35 @@ class Embedder:
         """Return the vector of a question, an empty one where the server does not make it at once."""
         with contextlib.suppress(TimeoutError):  # it works on something else, or loads the model
             async with asyncio.timeout(_QUERY_S):
-                return next(iter(await self._unless_resting(self._vectors, [self._query + text])), ())
+                return next(iter(await self._unless_resting([self._query + text])), ())
         return ()
 
     async def of_documents(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, none where the server fails; of a text that it refuses an empty one."""
-        return await self._unless_resting(self._of_all, [self._document + text for text in texts])
+        return await self._unless_resting([self._document + text for text in texts])
 
-    async def _unless_resting(self, ask: Callable[[Sequence[str]], Awaitable[Vectors]], texts: Sequence[str]) -> Vectors:
+    async def _unless_resting(self, texts: Sequence[str]) -> Vectors:
         if time.monotonic() < self._retry_s:
             return ()
         try:
-            return await ask(texts)
+            return await self._vectors(texts)
         except LmtuiError as error:
             if (text := sanitize_line(str(error))) != self.problem:
                 _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
             self.problem, self._retry_s = text, time.monotonic() + _RETRY_S
             return ()
 
-    async def _of_all(self, texts: Sequence[str]) -> Vectors:
+    async def _vectors(self, texts: Sequence[str]) -> Vectors:
         try:
-            return await self._vectors(texts)
+            found = await self._ask(self.model, texts)
+            self.problem, self._has_answered = "", True
+            return found
         except ProviderError as error:
             if error.fault not in _TOO_LONG or (len(texts[0]) <= _LEAST_CHARS and not self._has_answered):
                 raise
         if len(texts) > 1:
-            return [vector for text in texts for vector in await self._of_all([text])]
-        return await self._of_all([texts[0][: len(texts[0]) // 2]]) if len(texts[0]) > _LEAST_CHARS else [()]
-
-    async def _vectors(self, texts: Sequence[str]) -> Vectors:
-        found = await self._ask(self.model, texts)
-        self.problem, self._has_answered = "", True
-        return found
+            return [vector for text in texts for vector in await self._vectors([text])]
+        return await self._vectors([texts[0][: len(texts[0]) // 2]]) if len(texts[0]) > _LEAST_CHARS else [()]
 
 
 class WorkspaceSearch:
@@ -125,7 +122,7 @@ class WorkspaceSearch:
         self._update: asyncio.Task[None] | None = None
         self._idle: asyncio.Task[None] | None = None
         self._embedding: asyncio.Task[None] | None = None
-        self._updated_s = self._searched_s = 0.0
+        self._updated_s = 0.0
         self._vector_size = 0  # of the last query: those of another size are dropped
         self.problem = ""
 
@@ -143,7 +140,6 @@ class WorkspaceSearch:
         if not re.search(r"\w", query):
             raise UsageError("the search needs words", "Type what to look for, such as a name.")
         await self.refresh(within_s)
-        self._searched_s = time.monotonic()
         vector: Vector = ()
         if self.embedder is not None and (vector := await self.embedder.of_query(query)) and len(vector) != self._vector_size:
             await self._ask(partial(self._index.drop_vectors, self.embedder.model, len(vector)))
@@ -219,8 +215,6 @@ class WorkspaceSearch:
         while True:
             began_s = time.monotonic()
             await asyncio.wait({self._begin_update()})
-            if time.monotonic() - self._searched_s > _IDLE_S:
-                self._index.release()
             await asyncio.sleep(max(_PERIOD_S, time.monotonic() - began_s))
 
     def _begin_update(self) -> asyncio.Task[None]:
