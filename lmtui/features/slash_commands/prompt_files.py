@@ -19,7 +19,7 @@ from lmtui.features.folder_consent import FolderConsent
 from lmtui.features.front_matter import allowed_rules, read_front
 from lmtui.features.service import FeatureHost, WorkspaceFeature
 from lmtui.paths import config_dir
-from lmtui.plain_files import LINKED, NotPlain, is_linked, is_plain_folder, list_plain, read_plain
+from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, read_plain
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.text import read_words
 
@@ -103,21 +103,14 @@ def read_files(workspace: Path) -> list[PromptFile]:
 
     A folder's place that is a link, or behind one, is named and not read; the user's own may be a link.
     """
-    folders = [(workspace, name, False) for name in FOLDER_PLACES if is_plain_folder(workspace, name)]
-    places = [*folders, (config_dir(), OWN_PLACE, True)]
+    places = [*((workspace, name) for name in FOLDER_PLACES), (config_dir() / OWN_PLACE, "")]
     linked = [PromptFile(name, "", name, problem=LINKED) for name in FOLDER_PLACES if is_linked(workspace, name)]
-    return linked + [
-        _read(root, path, place, is_own=is_own) for root, place, is_own in places for path in _paths(root, place, is_own=is_own)
-    ]
+    paths = ((root, place, path) for root, place in places for path in itertools.islice(_paths(root, place), _MOST_FILES))
+    return linked + [_read(root, path, place) for root, place, path in paths]
 
 
-def _paths(root: Path, place: str, *, is_own: bool) -> Iterator[str]:
-    """Yield the first Markdown files below a place, relative to the root; links below it are not followed, but named."""
-    found = (f"{place}/{path}" for path in _all_paths(root / place, "")) if is_own else _all_paths(root, place)
-    return itertools.islice(found, _MOST_FILES)
-
-
-def _all_paths(root: Path, place: str) -> Iterator[str]:
+def _paths(root: Path, place: str) -> Iterator[str]:
+    """Yield the Markdown files below a place, relative to the root; links below it are not followed, but named."""
     folders = [(place, 0)]
     for _ in range(_MOST_FOLDERS):
         if not folders:
@@ -133,15 +126,15 @@ def _all_paths(root: Path, place: str) -> Iterator[str]:
         folders += reversed(inner)
 
 
-def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
+def _read(root: Path, path: str, place: str) -> PromptFile:
+    """Return what a file says; one of no place below its root is the user's own."""
     name = ":".join(Path(path).relative_to(place).with_suffix("").parts)
-    source = str(root / path) if is_own else path
-    like = PromptFile(sanitize_line(name), "", sanitize_line(source), is_own=is_own)
+    source = path if place else str(root / path)
+    like = PromptFile(sanitize_line(name), "", sanitize_line(source), is_own=not place)
     if any(sign in name for sign in " ./\n\t"):
         return replace(like, problem="its name has a blank or a dot in it, so it cannot be typed")
     try:
-        top, below = (root / place, str(Path(path).relative_to(place))) if is_own else (root, path)
-        data = read_plain(top, below, _MAX_BYTES + 1)
+        data = read_plain(root, path, _MAX_BYTES + 1)
     except NotPlain as error:
         return replace(like, problem=f"not read: {error}")
     if data is None or len(data) > _MAX_BYTES:
