@@ -149,19 +149,14 @@ class ProposalLog:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file = folder / FILE
-        self._known: tuple[tuple[int, int], ProposalState] | None = None
 
     def state(self) -> ProposalState:
         """Return what is there now; nothing where the file cannot be read."""
         try:
-            stat = self._file.stat()
-            mark = (stat.st_mtime_ns, stat.st_size)
-            if self._known is None or self._known[0] != mark:
-                with open(self._file, "rb", opener=open_own) as file:
-                    self._known = (mark, _parsed(file.read()))
+            with open(self._file, "rb", opener=open_own) as file:
+                return _parsed(file.read())
         except OSError:
             return ProposalState()
-        return self._known[1]
 
     def propose(
         self, found: Sequence[MemoryProposal], notes: Sequence[str] = (), mark: ReadMark | None = None

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -271,11 +271,11 @@ class Reflection:
         host: of the workspace.
         inbox: takes what is proposed.
         files: of the notes that are kept.
-        on_change: called when something was proposed.
+        tell: called when something was proposed.
     """
 
-    def __init__(self, host: FeatureHost, inbox: ProposalLog, files: MemoryFiles, on_change: Callable[[], None]) -> None:
-        self._host, self._inbox, self._files, self._on_change = host, inbox, files, on_change
+    def __init__(self, host: FeatureHost, inbox: ProposalLog, files: MemoryFiles, tell: Callable[[], Awaitable[None]]) -> None:
+        self._host, self._inbox, self._files, self._tell = host, inbox, files, tell
         self._store = SessionStore(host.workspace)
         self._queued: dict[str, bool] = {}
         self._task: asyncio.Task[object] | None = None
@@ -371,22 +371,25 @@ class Reflection:
                     found.append(path)
         return found
 
-    def _load(self, path: Path) -> tuple[int, Sequence[Envelope]] | None:
-        """Return the size and events of a log, None where it is not the user's, or another lmtui writes it.  Blocks."""
+    def _load(self, path: Path) -> tuple[int, Sequence[Envelope], int] | None:
+        """Return the size and events of a log, and up to which they are read or another session's.
+
+        None where it is not the user's, or another lmtui writes it.  Blocks.
+        """
         is_free = self._host.is_open(path.stem) or not self._store.is_in_use(path.stem)
         with contextlib.suppress(OSError, SessionFileError):
             if is_free and self._store.is_ours(path.stem):
-                return path.stat().st_size, load(path).events
+                size, history = path.stat().st_size, load(path).events
+                opened = _opening(history)
+                mark = self._inbox.state().read.get(path.stem)
+                return size, history, max(opened.parent_seq if opened else 0, mark.seq if mark else 0)
         return None
 
     async def _read_one(self, path: Path) -> int | None:
         """Read one session and return how many proposals came of it, None where it has nothing to read."""
         if (loaded := await asyncio.to_thread(self._load, path)) is None:
             return None
-        size, history = loaded
-        first = history[0].event if history else None
-        inherited = first.parent_seq if isinstance(first, events.SessionOpened) else 0  # a fork's beginning is another's
-        seq = max(inherited, self._inbox.state().read.get(path.stem, ReadMark(path.stem, 0, 0)).seq)
+        size, history, seq = loaded
         if not _is_worth_reading(history, seq):
             _ = await asyncio.to_thread(self._inbox.propose, (), (), ReadMark(path.stem, size, seq))
             return None
@@ -398,7 +401,7 @@ class Reflection:
         found = [replace(each, session=path.stem, date=date) for each in joined((*(answer or ()), *plain))]
         new = await asyncio.to_thread(self._inbox.propose, found, [note.text for note in kept], mark)
         if new:
-            self._on_change()
+            await self._tell()
         if answer is None:
             raise UsageError("no model answered", "Start the model server, then try again.")
         return len(new)
@@ -406,7 +409,7 @@ class Reflection:
     async def _ask(self, parts: Sequence[TranscriptPart]) -> list[MemoryProposal] | None:
         """Return what the model proposes, nothing where it gave no usable answer twice; None where none answers."""
         # Of the user's sessions that are open, the last one: its model server is asked, and its log has the cost.
-        opened = [each for each in self._host.sessions if each.id in self._queued and not _is_unattended(each.history())]
+        opened = [each for each in self._host.sessions if each.id in self._queued and _opening(each.history())]
         if not opened:
             return None
         requests = opened[-1].role_requests
@@ -437,13 +440,12 @@ _READERS: weakref.WeakSet[Reflection] = weakref.WeakSet()  # of all folders: the
 
 def _is_worth_reading(history: Sequence[Envelope], after: int) -> bool:
     """Tell whether a session is the user's, long enough, and has words of the user behind an event."""
-    if _is_unattended(history):
-        return False
     added = (each for each in history if isinstance(each.event, events.MessageAdded) and each.event.text.strip())
     said = [each for each in added if each.event.agent == ROOT]
-    return len(said) >= LEAST_MESSAGES and any(each.seq > after for each in said)
+    return _opening(history) is not None and len(said) >= LEAST_MESSAGES and any(each.seq > after for each in said)
 
 
-def _is_unattended(history: Sequence[Envelope]) -> bool:
+def _opening(history: Sequence[Envelope]) -> events.SessionOpened | None:
+    """Return how a session of the user's began, None for one that nobody attended."""
     first = history[0].event if history else None
-    return not isinstance(first, events.SessionOpened) or first.is_unattended
+    return first if isinstance(first, events.SessionOpened) and not first.is_unattended else None

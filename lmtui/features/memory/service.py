@@ -82,8 +82,7 @@ class MemoryService(WorkspaceFeature):
     async def prepare(self) -> None:
         """Count what waits for the user, and tell the sessions that are open where another process changed it."""
         if self._is_on:
-            _ = await asyncio.to_thread(self._log.state)
-            self._tell()
+            await self._tell()
 
     async def stop(self) -> None:
         """Stop reading sessions."""
@@ -186,8 +185,8 @@ class MemoryService(WorkspaceFeature):
     async def change(self, old: Note, new: Note) -> None:
         await asyncio.to_thread(self.files.replace, old, new)
 
-    def _tell(self) -> None:
-        waiting = len(self._log.state().waiting)
+    async def _tell(self) -> None:
+        waiting = len((await asyncio.to_thread(self._log.state)).waiting)
         if waiting != self.waiting:
             self.waiting = waiting
             for session in self.host.sessions:
@@ -197,9 +196,8 @@ class MemoryService(WorkspaceFeature):
         found = await asyncio.to_thread(self._log.state)
         notes = [note.text for note in await self.notes()]
         newest = sorted(found.waiting.values(), key=lambda each: (each.date, each.session), reverse=True)
-        shown = [await asyncio.to_thread(self._shown, each, notes) for each in newest]
-        self._tell()
-        return shown
+        await self._tell()
+        return [await asyncio.to_thread(self._shown, each, notes) for each in newest]
 
     def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
         proposal = replace(proposal, similar=similar(proposal.claim, notes))
@@ -250,7 +248,7 @@ class MemoryService(WorkspaceFeature):
                 is_new = await self.add(Note(text, proposal.scope, proposal.session, proposal.date, kind))
                 where = SCOPE_NAMES[proposal.scope] if is_new else "the notes already"
         await asyncio.to_thread(self._log.decide, proposal_id, is_kept=True)
-        self._tell()
+        await self._tell()
         return where
 
     async def _instruct(self, proposal: MemoryProposal, text: str) -> str:
@@ -269,7 +267,7 @@ class MemoryService(WorkspaceFeature):
 
     async def discard(self, proposal_id: str) -> None:
         await asyncio.to_thread(self._log.decide, proposal_id, is_kept=False)
-        self._tell()
+        await self._tell()
 
     async def reflect(self) -> int:
         if self.host.config.memory != "on":

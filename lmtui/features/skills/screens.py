@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -36,9 +36,9 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
     NAME, HEADING, SCOPE, CHOOSING = "skills", "Skills", SCOPE, "read"
 
-    def __init__(self, skills: Skills, session: str = "", confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+    def __init__(self, skills: Skills, session: str) -> None:
         super().__init__()
-        self._skills, self._session, self._confirm = skills, session, confirm
+        self._skills, self._session = skills, session
         self._in_use: Sequence[str] = ()
 
     def on_mount(self) -> None:
@@ -113,7 +113,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     async def _remove(self, tool: PromotedTool) -> None:
         origin = sanitize_line(tool.origin)
         text = f"{tool.name}: {sanitize_line(tool.description)}\nThe model can no longer call it. {origin} stays."
-        if await self.app.push_screen_wait(self._confirm("Remove this tool?", text)):
+        if await self.app.push_screen_wait(Confirm("Remove this tool?", text)):
             _ = await asyncio.to_thread(self._skills.remove, tool.name)
             await self._look()
 
