@@ -174,18 +174,11 @@ def repository_folders(workspace: Path) -> list[Path]:
     for depth, folder in enumerate(above):
         owner = owner_of(folder, ".git")
         if owner is not None:
-            is_own = depth == 0 or owner in (os.geteuid(), _owner(workspace))
+            is_own = depth == 0 or owner in (os.geteuid(), owner_of(workspace, "."))
             return list(reversed(above[: depth + 1])) if is_own else [workspace]
         if folder == home:
             break
     return [workspace]
-
-
-def _owner(folder: Path) -> int | None:
-    try:
-        return folder.stat().st_uid
-    except OSError:
-        return None
 
 
 def _imported(place: _Place, first: _FoundFile, problems: list[str]) -> list[_FoundFile]:

@@ -16,7 +16,7 @@ import math
 import re
 import sqlite3
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -152,14 +152,12 @@ WHERE id IN (SELECT value FROM json_each(?))"
             self._signs[number] = int.from_bytes(signs, "big")
         wanted = _quantised(vector)
         bits = int.from_bytes(_signs_of(wanted), "big")
-        counts = [(bits ^ signs).bit_count() for signs in self._signs.values()]
-        distances: Iterable[tuple[int, int]] = zip(counts, self._signs, strict=True)
-        among = json.dumps([*(sources or SearchSource)])
+        known, among = self._signs, json.dumps([*(sources or SearchSource)])
         if sources:
             sql = "SELECT vector.id FROM place JOIN vector USING (digest) WHERE source IN (SELECT value FROM json_each(?))"
-            allowed = {number for (number,) in database.execute(sql, (among,))}
-            distances = (pair for pair in distances if pair[1] in allowed)
-        near = json.dumps([number for _, number in heapq.nsmallest(_RESCORED, distances)])
+            known = {number: known[number] for (number,) in database.execute(sql, (among,)) if number in known}
+        counts = [(bits ^ signs).bit_count() for signs in known.values()]
+        near = json.dumps([number for _, number in heapq.nsmallest(_RESCORED, zip(counts, known, strict=True))])
         sql = "SELECT place.id, data FROM place JOIN vector USING (digest) \
 WHERE vector.id IN (SELECT value FROM json_each(?)) AND source IN (SELECT value FROM json_each(?))"
         rows = database.execute(sql, (near, among))
