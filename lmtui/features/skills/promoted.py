@@ -72,9 +72,9 @@ class PromotedTools:
     def all(self) -> Sequence[PromotedTool]:
         """Return every tool, by name.  Blocks (disk) the first time."""
         if not self._is_read:
-            files = sorted(self._folder.glob("*.json"))[:_MOST_TOOLS] if self._folder.is_dir() else []
-            found = [tool for file in files if (tool := _read(file)) is not None]
-            self.known |= {tool.name: self.priced(tool) for tool in found}
+            for file in sorted(self._folder.glob("*.json"))[:_MOST_TOOLS]:
+                if (tool := _read(file)) is not None:
+                    self.known[tool.name] = self._priced(tool)
             self._is_read = True
         return [self.known[name] for name in sorted(self.known)]
 
@@ -92,7 +92,7 @@ class PromotedTools:
             raise ToolError(f"{tool.name} cannot be called: {tool.problem}")
         return tool
 
-    def priced(self, tool: PromotedTool) -> PromotedTool:
+    def _priced(self, tool: PromotedTool) -> PromotedTool:
         """Return a tool with what telling it costs."""
         told = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
         return replace(tool, tokens=self._count_tokens(json.dumps(told, ensure_ascii=False)))
@@ -109,7 +109,7 @@ class PromotedTools:
             replace_file(self._folder / f"{tool.name}.json", json.dumps(asdict(tool)))
         except OSError as error:
             raise ToolError(f"{tool.name} could not be kept: {error.strerror}") from error
-        self.known[tool.name] = self.priced(tool)
+        self.known[tool.name] = self._priced(tool)
 
     def remove(self, name: str) -> bool:
         """Forget a tool; False where there is none."""

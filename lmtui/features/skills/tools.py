@@ -71,8 +71,7 @@ async def _draft(arguments: PromoteArguments, context: ToolContext) -> PromotedT
     if content.size_bytes > len(content.data):
         raise ToolError(f"{arguments.path} is too long")
     text = content.data.decode("utf-8", "replace")
-    tool = check(arguments.path, text, arguments.function_name, arguments.tool_name)
-    return context.features[PromotedTools].priced(tool)
+    return check(arguments.path, text, arguments.function_name, arguments.tool_name)
 
 
 async def _preview(arguments: PromoteArguments, context: ToolContext) -> Preview:
