@@ -9,15 +9,17 @@ import asyncio
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from itertools import groupby
 from typing import Any
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_WAITING_CHARS = 64 * 1024 * 1024
 _CLOSE_S = 0.3
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+_CHUNKS = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
 
 REQUEST_ID: ContextVar[int | str | None] = ContextVar("REQUEST_ID", default=None)
 """The id of the request that a task answers: tasks that are made after a message was received inherit it."""
@@ -26,7 +28,7 @@ SENT_ID: ContextVar[int | str | None] = ContextVar("SENT_ID", default=None)
 
 
 class EditorPipe:
-    """Implements the transport of the SDK's connection; while the editor is slow, messages wait.
+    """Implements the transport of the SDK's connection; while the editor is slow, text of one answer is joined.
 
     Args:
         source: the file to read messages from.
@@ -104,7 +106,7 @@ class EditorPipe:
         while self._waiting or not self._is_closed:
             _ = await self._changed.wait()
             self._changed.clear()
-            data = b"".join(map(_encoded, self._waiting))
+            data = b"".join(_encoded([*same]) for _, same in groupby(self._waiting, _place))
             self._waiting.clear()
             self._size = 0
             try:
@@ -124,6 +126,19 @@ class EditorPipe:
         _ = await asyncio.wait((self._writing,), timeout=_CLOSE_S)
 
 
-def _encoded(message: Mapping[str, Any]) -> bytes:
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+def _place(message: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what the pieces of one text have in common, and no other message has."""
+    match message:
+        case {"params": {"sessionId": session, "update": {"sessionUpdate": kind, "content": {"type": "text"}} as update}}:
+            if kind in _CHUNKS:
+                return session, kind, update.get("messageId")
+    return (id(message),)
+
+
+def _encoded(same: Sequence[dict[str, Any]]) -> bytes:
+    """Return a message, or the pieces of one text as one message, as a line."""
+    if len(same) > 1:
+        texts = [each["params"]["update"]["content"]["text"] for each in same]
+        same[0]["params"]["update"]["content"] = {"type": "text", "text": "".join(texts)}
+    text = json.dumps(same[0], ensure_ascii=False, separators=(",", ":"))
     return f"{text}\n".encode("utf-8", "replace")  # a lone surrogate is no JSON for most readers

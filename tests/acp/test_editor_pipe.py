@@ -44,9 +44,9 @@ async def ends() -> AsyncIterator[Ends]:
         os.close(each)
 
 
-def chunk(text: str) -> dict[str, Any]:
-    update = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": "text", "text": text}}
-    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
+def chunk(text: str, message_id: str = "m", session: str = "s", kind: str = "agent_message_chunk") -> dict[str, Any]:
+    update = {"sessionUpdate": kind, "messageId": message_id, "content": {"type": "text", "text": text}}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
 
 
 async def test_a_message_may_come_in_pieces_and_a_lone_surrogate_does_not_break_the_line() -> None:
@@ -70,16 +70,21 @@ async def test_a_line_that_is_too_long_is_answered_and_passed_over(monkeypatch: 
         assert await received == {"method": "a"}
 
 
-async def test_while_the_editor_is_slow_nothing_is_lost() -> None:
+async def test_while_the_editor_is_slow_text_is_gathered_and_nothing_is_lost() -> None:
     async with ends() as editor:
         editor.pipe.post({"method": "large", "params": "x" * 1_000_000})  # more than a pipe takes
         await asyncio.sleep(0.1)
         for number in range(100):
             editor.pipe.post(chunk(f"{number} "))
+        editor.pipe.post(chunk("other message", "n"))
+        editor.pipe.post(chunk("thought", "n", kind="agent_thought_chunk"))
+        editor.pipe.post(chunk("other session", "n", "t", kind="agent_thought_chunk"))
+        editor.pipe.post({"method": "session/update", "params": {"sessionId": "t", "update": {"sessionUpdate": "plan"}}})
         found: list[dict[str, Any]] = []
-        while len(found) < 101:
+        while len(found) < 6:
             found += await asyncio.to_thread(editor.read)
-        assert [each["params"]["update"]["content"]["text"] for each in found[1:]] == [f"{number} " for number in range(100)]
+        texts = [each["params"]["update"]["content"]["text"] for each in found[1:5]]
+        assert texts == ["".join(f"{number} " for number in range(100)), "other message", "thought", "other session"]
 
 
 async def test_an_editor_that_does_not_read_at_all_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
