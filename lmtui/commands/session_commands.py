@@ -114,10 +114,10 @@ async def set_mode(session: Session, name: str) -> None:
     if name not in set(Mode):
         raise UsageError(f"no mode {sanitize_line(name)!r}; there are {', '.join(Mode)}")
     is_about_try = Mode.TRY in (Mode(name), session.mode) and name != session.mode
-    if is_about_try and session.is_running:
-        raise UsageError(BETWEEN_TURNS)
     if is_about_try and name == Mode.TRY and (problem := await session.trial.problem()):
         raise UsageError(problem)
+    if is_about_try and session.is_running:
+        raise UsageError(BETWEEN_TURNS)
     session.set_mode(Mode(name))
 
 
