@@ -80,8 +80,8 @@ def ensure_token(folder: Path) -> str:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_private(folder, folder.lstat(), is_folder=True)
         if not os.path.lexists(path):  # the host calls this, and only one runs
-            draft = path.with_name(f".{path.name}.new")
-            draft.touch(0o600)
+            draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+            draft.touch(0o600, exist_ok=False)
             _ = draft.write_text(f"{secrets.token_urlsafe(32)}\n", encoding="ascii")
             _ = draft.rename(path)
         return read_token(path)
