@@ -26,7 +26,7 @@ from lmtui.engine.turn_outcome import reason_of
 _MOST_NAMED = 5
 _FAILED_CHARS, _RECENT = 120, 8
 _ECHO_RUNS, _ECHO_SHARE, _REPEAT_SHARE = 6, 0.6, 0.8  # runs of three words
-_TELLING_WORDS = 5
+_TELLING_WORDS, _FEW_WORDS = 5, 3
 
 
 _WAY = "Go on with it, and mark what is done. If it cannot be done, say why in a line that begins with BLOCKED:"
@@ -69,8 +69,8 @@ async def _unsupported(agent: Agent, text: str) -> str:
     """Return what nothing of the turn bears out in a small model's answer, empty where all is.
 
     That is an answer about our worked example, or in the words of the task; where files are named and nothing is asked, one
-    without a change, a command or words of the files; where something is asked, one with files that are not there, or with a
-    number that nothing showed.
+    without a change, a command or words of the files; where something is asked, one with files that are not there, or, about
+    named files, hardly more than a number that nothing showed.
     """
     task = agent.conversation.last_task
     if any(name in text and name not in task for name in EXAMPLE_FILES):
@@ -89,8 +89,9 @@ async def _unsupported(agent: Agent, text: str) -> str:
     names = [name for name in files_in(text) if name not in task]
     if names and len(gone := await missing(agent.services.sandbox, names)) == len(names):
         return f"the answer names {shown(list(map(sanitize_line, gone)))}, which is not there"
+    is_number = files_in(task) and len(_words(text) - _words(task)) < _FEW_WORDS
     numbers = _numbers(text) - _numbers(task)
-    if numbers and not any(numbers & _numbers(result) for _, result in (given, *results)):
+    if is_number and numbers and not any(numbers & _numbers(result) for _, result in (given, *results)):
         return "no tool showed the number: compute it with shell (awk, wc -l, grep -c), and answer with what that says"
     return ""
 
@@ -108,7 +109,8 @@ def _tells(text: str, task: str, results: Iterable[str]) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w{4,}", text.lower()))
+    pairs = re.findall(r"(?=([\u3040-\u30ff\u4e00-\u9fff]{2}))", text)  # of writing without spaces
+    return {*pairs, *re.findall(r"\w{4,}", text.lower())}
 
 
 def _shown(agent: Agent) -> list[tuple[str, str]]:
@@ -222,7 +224,7 @@ _NOTHING_DONE = (
     "No tool was called, so nothing was looked at or changed. "
     "If the task needs that, call a tool now; if it does not, give your answer again."
 )
-_QUESTION = re.compile(r"[?؟？](?:\W|\Z)")
+_QUESTION = re.compile(r"[؟？]|\?(?:\W|\Z)")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LINE_NUMBER = re.compile(r"^ +\d+[ :]", re.MULTILINE)
 _FAILURE = re.compile(r"does not exist|nothing was (?:changed|written)|is empty\. Give")

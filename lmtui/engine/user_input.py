@@ -142,7 +142,7 @@ async def _places_of_words(agent: Agent, task: str, names: Sequence[str]) -> lis
                 lines.append(f"{word}: {sanitize_line(path)}, {pluralize(len(found), 'line')}{where}")
     if lines:
         return ["<search>\n" + "\n".join(lines) + "\n</search>"]
-    return [] if names else [await _listing(agent, ".")]
+    return [] if names or not words else [await _listing(agent, ".")]
 
 
 async def _attach(agent: Agent, mention: Mention, attached: _Attached) -> None:

@@ -64,7 +64,7 @@ READ, FAR = call("read", path="a.json"), "a/folder/of/this/kind/test.txt"
 @for_each(("calls", "said", "files", "task", "missing"), [
     (call("ls"), "9", CSV, "What is the sum of the column amount in a.csv?", "no tool showed the number"),
     (call("ls"), "The file is number.txt", CSV, "Which file mentions umber?", "answer names number.txt, which is not there"),
-    (call("ls"), "Es sind 9.", CSV, "Wie viele Zeilen hat a.csv?", "no tool showed the number"),
+    (call("ls"), "共有 9 行。", CSV, "a.csv 有多少行？请说。", "no tool showed the number"),
     (call("write", path="a.json", content="{}\n"), "Done.", JSON, "Could you empty a.json?", ""),
     (call("read", path=FAR), f"{FAR} does not exist", SEA, "Print what the test says.", "not finished"),
     (READ, "a.json is now set to 2.", JSON, "Setze port in a.json auf 2.", "the task names a.json, and nothing was"),
@@ -72,7 +72,7 @@ READ, FAR = call("read", path="a.json"), "a/folder/of/this/kind/test.txt"
     (READ, "The function larger in a.json should return more.", JSON,
      "The function larger in a.json should return more. Fix it.", "repeats"),
     (call("shell", command="cat a.json"), "It says 1.", JSON, "Run `cat a.json`.", ""),
-    (READ, "No file mentions it.", JSON, "Which file mentions fjord?", ""),
+    (READ, "None of the 2 files mentions it.", JSON, "Which file mentions fjord?", ""),
     (READ, "It sets the port to 1.", JSON, "Explain what a.json sets.", ""),
     (call("grep", pattern="fjord"), "No line contains it.", SEA, "How many lines of a.txt contain fjord?", ""),
 ])  # fmt: skip
