@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import TypeVar, overload
@@ -279,15 +279,15 @@ class Entries(PackedList[Entry]):
         """Return what a part names."""
         return next((self._whole(place) for place, entry in enumerate(self.held) if part and entry.part == part), None)
 
-    def with_parts(self, parts: Container[str], end: int) -> list[Entry]:
+    def with_parts(self, parts: Collection[str], end: int) -> list[Entry]:
         """Return what parts name before a place, in order, with the answers that results belong to."""
         return [self._whole(place) for place in self._places(parts) if place < end]
 
-    def _places(self, parts: Container[str]) -> list[int]:
+    def _places(self, parts: Collection[str]) -> list[int]:
         """Return the places of what parts name, in order, with those of the answers that results belong to."""
         found: set[int] = set()
         answer = 0
-        for place, entry in enumerate(self.held):
+        for place, entry in enumerate(self.held if parts else ()):
             answer = answer if entry.message.role is Role.TOOL else place
             if entry.part and entry.part in parts:
                 found |= {answer, place}
@@ -310,6 +310,7 @@ class Entries(PackedList[Entry]):
             if entry.is_task
             else entry.is_ok and traits_of(entry.tool).meets_file and entry.subject.partition(" from ")[0] == path
             for entry in self.held
+            if entry.is_task or path in entry.subject
         )
 
 
