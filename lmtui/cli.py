@@ -508,7 +508,7 @@ def _help(arguments: argparse.Namespace) -> int:
 
 
 def _completion(arguments: argparse.Namespace) -> int:
-    print(command_line.completion_script(arguments.shell, {name: make for name, (make, _) in _COMMANDS.items() if name}))
+    print(command_line.completion_script(arguments.shell, {name: make for name, (make, _) in _COMMANDS.items()}))
     return 0
 
 

@@ -230,14 +230,16 @@ _FOLDERS = {
 def completion_script(shell: str, commands: Mapping[str, Callable[[], Parser]]) -> str:
     """Return what completes the commands in a shell, where a file or a folder is wanted its path too."""
     shtab = importlib.import_module("shtab")
-    every = add_common(make_parser("", "", ""))
+    every = commands[""]()
+    every._actions[:] = [each for each in every._actions if each.option_strings]  # not the folder: a command stands there
     subparsers = every.add_subparsers(prog="lmtui")
     for name, make in commands.items():
-        own = make()
+        own = make() if name else every
         for action in own._actions:
             if path := _PATHS.get(str(action.metavar)):
                 action.complete = getattr(shtab, path)  # type: ignore[attr-defined]  # read by shtab
-        subparsers.add_parser(name, help=own.description, parents=[own], add_help=False)
+        if name:
+            subparsers.add_parser(name, help=own.description, parents=[own], add_help=False)
     return "\n".join((shtab.complete(every, shell), _FOLDERS[shell]))
 
 

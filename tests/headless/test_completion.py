@@ -16,7 +16,7 @@ def completion(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize(("words", "expected"), [
     (["ru"], {"run"}), (["run", "--output-"], {"--output-schema", "--output-last-message"}),
-    (["run", "--mode", ""], {"manual", "normal", "auto", "try", "plan"}),
+    (["run", "--mode", ""], {"manual", "normal", "auto", "try", "plan"}), (["--pl"], {"--plain", "--planner-model"}),
     (["--plain", "run", "--mode", "p"], {"plan"}), (["sandbox", "ex"], {"explain"}),
     (["completion", ""], {"bash", "zsh", "fish"}),
     (["run", "--workspace", "/us"], {"/usr"}),
