@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import ClassVar
 
-from textual import work
 from textual.binding import BindingType
 from textual.widget import Widget
 
@@ -66,7 +65,7 @@ class EffectReviewScreen(BesideChat):
         """Do what a key means."""
         own: dict[str, Callable[[], object]] = {
             "review.keep": lambda: self._do(self._keep),
-            "review.drop": lambda: self._do(self._drop),
+            "review.drop": self._ask_to_drop,
             "review.refresh": lambda: self._do(self._look),
             "review.switch": lambda: self.page.leave_diff() or self.page.diff.focus(),
         }
@@ -94,15 +93,20 @@ class EffectReviewScreen(BesideChat):
             self.say_below(said, "$text-muted")
             await self._look()
 
-    async def _drop(self) -> None:
+    def _ask_to_drop(self) -> None:
         parts = self.page.decisions.parts
-        text = f"{pluralize(len(parts), 'change')} in the overlay will be lost. Your files stay unchanged."
-        if bool(parts) and await self.app.push_screen_wait(Confirm("Discard all?", text)):
-            await self._review.drop()
-            _ = self.dismiss(self._was_kept)
+        if parts:  # no worker asks: it would end the one that looks or keeps
+            text = f"{pluralize(len(parts), 'change')} in the overlay will be lost. Your files stay unchanged."
+            _ = self.app.push_screen(Confirm("Discard all?", text), lambda is_sure: self._do(self._drop) if is_sure else None)
 
-    @work(group="effects", exclusive=True)
-    async def _do(self, change: Callable[[], Awaitable[None]]) -> None:
+    async def _drop(self) -> None:
+        await self._review.drop()
+        _ = self.dismiss(self._was_kept)
+
+    def _do(self, change: Callable[[], Awaitable[None]]) -> None:
+        self.run_worker(self._try(change), group="effects", exclusive=True)
+
+    async def _try(self, change: Callable[[], Awaitable[None]]) -> None:
         try:
             await change()
         except LmtuiError as error:
