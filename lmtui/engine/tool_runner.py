@@ -71,11 +71,8 @@ class _CallRun:
     why: str = ""
     note: str = ""
     began: float = 0.0
-    elapsed_s: float = -1.0
+    elapsed_s: float = 0.0
     images: tuple[ImageRef, ...] = ()
-
-    def __post_init__(self) -> None:
-        self.began = self.agent.services.monotonic()
 
     def refuse(self, why: str) -> None:
         """Say that the call was not allowed."""
@@ -91,6 +88,7 @@ class _CallRun:
 
     async def run(self) -> None:
         """Decide about the call and run it; a failure becomes its result."""
+        self.began, self.elapsed_s = self.agent.services.monotonic(), -1.0
         if self.given is None or self.problem:
             self.result = ToolResult(self.problem, "failed" if self.given else "not understood", ok=False)
             return
