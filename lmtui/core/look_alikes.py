@@ -17,6 +17,7 @@ from lmtui.core.proposals import Proposal
 from lmtui.core.sanitize import clipped, escape_invisible
 
 HIDDEN_NAMED = "hidden or look-alike characters are shown as codes like <U+202E>"
+_RIGHT_TO_LEFT = "\u05d5\u05df\u05e1\u0627\u0647\u06be\u06c1\u06d5"  # like l and o among Latin letters; not in the table
 _WORD = re.compile(r"[^\s\x00-\x1f]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _NAMED = re.compile(r"<U\+[0-9A-F]{4,6}>")
@@ -64,7 +65,7 @@ def look_alikes(text: str) -> Iterator[str]:
 def _shapes() -> dict[int, str]:
     """Return what looks like one ASCII character, for `str.translate`; the table has a double quote as two single ones."""
     data = files("confusable_homoglyphs").joinpath("confusables.json").read_bytes()  # 1 MB, for words that are not ASCII
-    found: dict[int, str] = {}
+    found: dict[int, str] = dict(zip(map(ord, _RIGHT_TO_LEFT), "lloloooo", strict=True))
     for char, others in json.loads(data).items():
         shapes = ['"' if other["c"] == "''" else other["c"] for other in others]
         shape = next((each for each in shapes if len(each) == 1 and each.isascii()), "")
@@ -89,7 +90,7 @@ def _is_look_alike(word: str, *, is_prose: bool) -> bool:
     if len(word) > 1 and any(char.translate(_shapes()).isascii() for char in signs):
         return True
     runs = [run for run in _LETTERS.findall(word) if not run.isascii() and (len(run) > 1 or not is_prose)]
-    return any(run.translate(_shapes()).isascii() for run in runs)
+    return any(run.strip(_RIGHT_TO_LEFT) and run.translate(_shapes()).isascii() for run in runs)
 
 
 def _described(word: str) -> str:
