@@ -166,15 +166,17 @@ class Models(ListDialog[ModelRow, ModelId | None]):
             else:
                 self.said(f"Added {url}; new sessions use it", is_error=False)
 
-    @work(group="models-ask", exclusive=True)
-    async def action_models_load(self) -> None:
+    def action_models_load(self) -> None:
         """Ask for a window and load the marked model."""
-        row = self._marked_model()
-        if row is None or row.model is None:
-            return
-        if not row.server.can_load:
-            self.say(cannot_text(row.server), "$warning")
-            return
+        current = self._marked_model()
+        if current is not None and not current.server.can_load:
+            self.say(cannot_text(current.server), "$warning")
+        elif current is not None:
+            _ = self._ask_and_load(current)
+
+    @work(group="models-ask", exclusive=True)
+    async def _ask_and_load(self, row: ModelRow) -> None:
+        assert row.model is not None
         most = f"up to {row.model.max_window_tokens:,}; " if row.model.max_window_tokens else ""
         question = AskText(
             f"Window in tokens for {sanitize_line(row.model.name)}", placeholder=f"{most}empty: the server's own"
