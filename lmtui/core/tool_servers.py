@@ -168,7 +168,7 @@ class ToolServers(Protocol):
         """Return what of the configuration cannot be read, each with its file and the way out."""
 
     @open_to_network
-    def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, on_change: Callable[[], object]) -> Callable[[], None]:
         """Call `on_change` after each change; the returned function ends it."""
 
     def choose_reach(self, name: str, reach: Reach) -> None:

@@ -63,7 +63,7 @@ class WorkspaceJobs(WorkspaceFeature):
         super().__init__(host, extensions)
         extensions.add(Jobs, self)
         self.runs = JobRuns(host)
-        self.on_problem: Callable[[str], None] = self._notice
+        self.on_problem: Callable[[str], None] = lambda text: self._emit(Notice(level=Level.WARNING, text=text))
         self._table = JobFile(host.workspace)
         self._serving = ServingLock(host.workspace)
         self._waits = SessionWaits(self, host.workspace)
@@ -169,9 +169,6 @@ class WorkspaceJobs(WorkspaceFeature):
         for session in self.host.sessions:
             if not session.is_closed:
                 session.emit(event)
-
-    def _notice(self, text: str) -> None:
-        self._emit(Notice(level=Level.WARNING, text=text))
 
     def _wake(self) -> None:
         """Look at the table now."""

@@ -197,14 +197,11 @@ class McpList(ListDialog[McpServer, None]):
         self._leave: Callable[[], None] = lambda: None
 
     def on_mount(self) -> None:
-        self._leave = self._servers.listen(self._read_soon)
+        self._leave = self._servers.listen(lambda: self.call_later(self._read))
         self._read()
 
     def on_unmount(self) -> None:
         self._leave()
-
-    def _read_soon(self) -> None:
-        _ = self.call_later(self._read)
 
     def _read(self) -> None:
         self.show(self._servers.servers())

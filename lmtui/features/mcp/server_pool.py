@@ -45,7 +45,7 @@ class McpRoom:
         self._files = ServerFiles()
         self._brought: dict[str, ServerEntry] = {}
         self.started: dict[str, RunningServer] = {}
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], object]] = []
         self._loading: asyncio.Task[None] | None = None
         self._count = count_tokens
         self._priced: dict[str, tuple[tuple[RawTool, ...], bool, tuple[McpTool, ...]]] = {}
@@ -121,7 +121,7 @@ class McpRoom:
     def problems(self) -> Sequence[str]:
         return self._files.problems
 
-    def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, on_change: Callable[[], object]) -> Callable[[], None]:
         self._listeners.append(on_change)
         return lambda: self._listeners.remove(on_change) if on_change in self._listeners else None
 

@@ -240,7 +240,7 @@ class WebClient:
             raise ToolError(f"{address.url} answered {answer.status}")
         media_type = answer.media_type or "text/plain"
         total = len(answer.body)
-        if not _is_text(media_type):
+        if not (media_type.startswith(_TEXT) or media_type in _HTML or media_type.endswith(("+json", "+xml"))):
             return Page(address.url, media_type, data=answer.body, total_bytes=total, is_cut=answer.is_cut)
         text = answer.body.decode(_known(answer.encoding), "replace")
         is_html = media_type in _HTML
@@ -248,10 +248,6 @@ class WebClient:
             text = await self._convert(text, selector)
         is_selected = is_html and bool(selector)
         return Page(address.url, media_type, text, total_bytes=total, is_cut=answer.is_cut, is_selected=is_selected)
-
-
-def _is_text(media_type: str) -> bool:
-    return media_type.startswith(_TEXT) or media_type in _HTML or media_type.endswith(("+json", "+xml"))
 
 
 def _joined(address: PageAddress, location: str) -> str:
