@@ -42,7 +42,8 @@ class FuzzyPaths:
         if not wanted:
             return among
         folded = self._folded
-        is_match = _in_order(wanted).match
+        # characters in order, without ever going back, so it is linear
+        is_match = re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in wanted), re.DOTALL).match
         return [at for at in among if is_match(folded[at])]
 
     def _best(self, wanted: str, found: list[int], recent: Collection[str]) -> list[int]:
@@ -56,11 +57,6 @@ class FuzzyPaths:
             return rank, self.paths[at] not in recent, apart, length, folded[at]
 
         return sorted(found, key=key)[:MAX_FUZZY]
-
-
-def _in_order(wanted: str) -> re.Pattern[str]:
-    """Return what matches texts with these characters in order, without ever going back (so it is linear)."""
-    return re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in wanted), re.DOTALL)
 
 
 def _rank(wanted: str, path: str) -> tuple[int, int, int]:

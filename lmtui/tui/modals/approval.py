@@ -271,8 +271,8 @@ class Approval(Question[Decided]):
             "request.always": self._choose_rule,
             "request.because": self._refuse_with_reason,
             "approve.edit": self._edit,
-            "request.why": self._explain,
-            "request.batch": self._show_all,
+            "request.why": lambda: self.dialog.app.push_screen(Explanation(self.request, self.state, self), self._pass_on),
+            "request.batch": lambda: self.dialog.ask(Batch([*self.state.approvals.values()], self.state), self._leave_with),
             "request.mode": self._explain_mode,
             "diff.split": self._toggle_split,
         }
@@ -300,17 +300,10 @@ class Approval(Question[Decided]):
 
         _ = self.dialog.app.push_screen(edit, edited)
 
-    def _explain(self) -> None:
-        _ = self.dialog.app.push_screen(Explanation(self.request, self.state, self), self._pass_on)
-
     def _pass_on(self, key: events.Key | None) -> None:
         """Answer with a key that was pressed in the explanation, once the question has been there for a moment."""
         if key is not None:
             call_after(self.dialog, DEAD_TIME_S * 1.2, lambda: self.dialog.post_message(events.Key(key.key, key.character)))
-
-    def _show_all(self) -> None:
-        """Show everything that waits, to be answered at once."""
-        self.dialog.ask(Batch(list(self.state.approvals.values()), self.state), self._leave_with)
 
     def _leave_with(self, answered: Answer | AllAnswered | None) -> None:
         if answered is not None:
