@@ -478,11 +478,8 @@ def _kept(context: ToolContext, state: TaskState, *told: str) -> ToolResult:
         lines.append(f"{more}: call task_state_update without arguments to get the next ones.")
     elif state.is_finished and state.total_count:
         lines.append("all of it is processed: finish the task")
-    return ToolResult("\n".join((*task_state.task_lines(state), *lines)), _summary(state))
-
-
-def _summary(state: TaskState) -> str:
-    return f"{state.processed_count:,}/{state.total_count:,}" if state.total_count else f"{state.processed_count:,}"
+    count = f"{state.processed_count:,}" + (f"/{state.total_count:,}" if state.total_count else "")
+    return ToolResult("\n".join((*task_state.task_lines(state), *lines)), count)
 
 
 @dataclass(slots=True)

@@ -225,7 +225,7 @@ def diff_lines(
     A line end is shown where some lines end in one way and some in another.
     """
     hunks = hunks_of(spans, is_fine=only is not None)
-    ends = frozenset(map(_end_of, (*before[:-1], *after[:-1])))
+    ends = frozenset("\r\n" if line.endswith("\r\n") else "\n" for line in (*before[:-1], *after[:-1]))
     if hunks:
         yield from (f"--- a/{path}", f"+++ b/{path}")
     for number, hunk in enumerate(hunks):
@@ -248,10 +248,6 @@ def _signed(sign: str, lines: list[str], hidden: str) -> Iterator[str]:
         yield sign + (bare.removesuffix("\r") if "\r" in hidden else bare)
         if len(bare) == len(line):
             yield "\\ No newline at end of file"
-
-
-def _end_of(line: str) -> str:
-    return "\r\n" if line.endswith("\r\n") else "\n"
 
 
 def _counts(spans: list[Span]) -> tuple[int, int]:
