@@ -135,6 +135,7 @@ class RequestParts:
         kept_from, pinned = talk.folding.kept_from, talk.folding.pinned
         begun = [entry for entry in talk.entries.with_parts(pinned, kept_from) if entry.part in pinned]
         by_id = {id(talk.folding.shown(entry)): entry for entry in (*begun, *talk.entries[kept_from:])}
+        sources = ", ".join(source.name for source in talk.prompt.written.sources)
         behind = budget.scaled(budget.raw(talk.messages, ()))
         for message in talk.messages:
             tokens = budget.scaled(budget.size(message))
@@ -142,7 +143,7 @@ class RequestParts:
             item = self._item(entry, message, tokens, behind)
             behind -= tokens
             for name, size in self._divided(entry, message, tokens):
-                title = self._sources() if name == _BROUGHT else item.title
+                title = sources if name == _BROUGHT else item.title
                 found.setdefault(name, []).append(replace(item, tokens=size, title=title))
         sums = ((name, tuple(items), sum(item.tokens for item in items)) for name, items in found.items())
         return [WindowPart(name, tokens, len(items), items) for name, items, tokens in sums if tokens]
@@ -197,9 +198,6 @@ class RequestParts:
         title = entry.subject or entry.tool or _first_line(message)
         is_pinned = any(part in folding.pinned for part in (entry.part, *(call.id for call in message.tool_calls)))
         return WindowItem(entry.part, title, tokens, behind, state, is_pinned)
-
-    def _sources(self) -> str:
-        return ", ".join(source.name for source in self._agent.conversation.prompt.written.sources)
 
     def _divided(self, entry: Entry | None, message: Message, tokens: int) -> list[tuple[str, int]]:
         """Return the parts that a message belongs to, with how much of it."""
