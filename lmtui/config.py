@@ -124,7 +124,10 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
     digest = hashlib.sha256(json.dumps(loose, sort_keys=True).encode()).hexdigest() if loose else ""
     if not loose or trusted != digest:
         ignored = [f"{name} in {source}" for source, names in loose.items() for name in names] + ignored
-        own = {source: _without(found, loose.get(source, {})) for source, found in own.items()}
+        own = {
+            source: {name: value for name, value in found.items() if name not in loose.get(source, {})}
+            for source, found in own.items()
+        }
     values, sources = _merged(user | own | outer)
     if values.get("profile"):
         _use_profile(values, sources, (*user, *own, *outer))
@@ -183,10 +186,6 @@ def _use_profile(values: dict[str, Any], sources: dict[str, str], order: tuple[s
         found["api_key"] = profile.api_key
     values |= found
     sources |= dict.fromkeys(found, f"profile {name}")
-
-
-def _without(found: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if name not in names}
 
 
 def _loosening(user: _Sources, own: _Sources) -> dict[str, dict[str, Any]]:
