@@ -154,10 +154,6 @@ def is_one_model(config: Config) -> bool:
     return config.one_model == "on"
 
 
-def _key(url: str, model: ServedModel) -> ModelKey:
-    return ModelKey(base_url(url), model.name, model.quantisation, model.template)
-
-
 class Embedded:
     """The one model file that runs inside lmtui, and those that could.
 
@@ -574,7 +570,8 @@ class Servers:
 
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model; a model file that does not run has no address to be known by."""
-        return ModelProfile() if url in (FILES_URL, PROFILES_URL) else self.profiles.get(_key(url, model))
+        key = ModelKey(base_url(url), model.name, model.quantisation, model.template)
+        return ModelProfile() if url in (FILES_URL, PROFILES_URL) else self.profiles.get(key)
 
     async def examine(self, url: str, model: str) -> ExamResult:
         """Probe how a model calls tools, and keep the form unless the user set one.
