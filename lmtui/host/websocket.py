@@ -19,13 +19,12 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.sessions import Session
 from lmtui.host import wire
 from lmtui.host.access import parse_json
-from lmtui.host.endpoints import ApiContext, validation_text
+from lmtui.host.endpoints import JSON_BYTES, ApiContext, validation_text
 from lmtui.host.feed import NOTHING, Frame, Reader, stored, until_one_ends
 from lmtui.host.session_routes import answered, mode_set, plan_answered
 
 PREVIEW_CHARS = 500
 _LONG_S = 3600.0
-MOST_FRAME = 1_048_576  # bytes
 _GOING, _TOO_LARGE, _LATER = 1001, 1009, 1013
 _Identity = Annotated[str, Field(max_length=200)]
 
@@ -157,7 +156,7 @@ class _Client:
             await self._take(json.dumps({"type": "subscribe", "session": wanted}).encode())
         while (message := await self._websocket.receive())["type"] != "websocket.disconnect":
             data = message.get("bytes") or (message.get("text") or "").encode("utf-8", "surrogatepass")
-            if len(data) > MOST_FRAME:
+            if len(data) > JSON_BYTES:
                 await self._websocket.close(_TOO_LARGE, "this message is too large")
                 return
             await self._take(data)

@@ -237,7 +237,7 @@ async def test_a_frame_that_is_too_large_closes_the_connection(start: Start) -> 
     host = await start()
     async with opened(host) as socket:
         with contextlib.suppress(ConnectionClosed):
-            await socket.send(json.dumps({"type": "message", "content": "x" * 1_100_000}))
+            await socket.send(json.dumps({"type": "message", "content": "x" * 2_100_000}))
         assert await end_of(socket) == 1009
     assert (await host.client.get("/v1/status")).status_code == 200
 
