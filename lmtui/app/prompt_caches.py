@@ -256,11 +256,12 @@ class SessionPromptCache:
         if abs(tokens - self._saved_tokens) <= _SLACK_TOKENS:
             self._is_asleep = True
             return
+        place = caches.place_of(provider.url)  # before our own server may end
         try:
             async with asyncio.timeout(most_s), provider.slots.take(id(self), Priority.BACKGROUND):
                 await self._write(provider, request, tokens, most_s)
         except (ProviderError, OSError) as error:
-            caches.failed.add(caches.place_of(provider.url))
+            caches.failed.add(place)
             if not isinstance(error, ProviderError) or error.fault is not Fault.NOT_A_MODEL_SERVER:
                 why = f"it took more than {most_s:g} s" if isinstance(error, TimeoutError) else sanitize_line(str(error))
                 self._say(f"The prompt cache could not be saved ({why}).")
