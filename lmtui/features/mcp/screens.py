@@ -294,7 +294,7 @@ class McpController(FeatureController):
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
-        return {"mcp.show": lambda _: self._show()}
+        return {"mcp.show": lambda _: self.workbench.app.push_screen(McpList(self._servers))}
 
     def start(self) -> None:
         """Say from now on when a server needs the user."""
@@ -306,9 +306,6 @@ class McpController(FeatureController):
         """Put a server's questions before the user, one form at a time."""
         async with self._one_form:
             return await self.workbench.app.run_worker(ask_form(self.workbench.app, form), group="mcp-form").wait()
-
-    def _show(self) -> None:
-        _ = self.workbench.app.push_screen(McpList(self._servers))
 
     def _tell(self) -> None:
         """Say once of each server what became of it."""
