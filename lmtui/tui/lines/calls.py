@@ -384,7 +384,7 @@ class ReadsBlock(Block):
     def body(self, width: int) -> list[Line]:
         """Return how many files, folders and searches there were, and the rows of the calls where they are unfolded."""
         counts = Counter(call.noun for call in self.calls)
-        words = ", ".join(pluralize(count, noun).replace("searchs", "searches") for noun, count in counts.items())
+        words = ", ".join(pluralize(count, noun) if noun != "search" else _searches(count) for noun, count in counts.items())
         states = [*(call.state for call in self.calls if call.state in (CallState.WAITING, CallState.RUNNING)), CallState.OK]
         sign, role = states[0].value
         head: Line = ((f"{sign} ", role), (pad("Read", _VERB_CELLS + 1), "muted"), (words, ""))
@@ -405,6 +405,10 @@ class ReadsBlock(Block):
         self.is_folded = False
         for call in self.calls:
             call.unfold_all()
+
+
+def _searches(count: int) -> str:
+    return f"{count} search{'es' if count > 1 else ''}"
 
 
 def _change_lines(change: FileChange, width: int) -> list[Line]:
