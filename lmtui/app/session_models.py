@@ -155,6 +155,7 @@ async def _lacks(used: events.ModelChanged, key: str, *, is_only_choice: bool) -
     if not await is_reachable(used.url):
         return "" if is_only_choice else f"No server at {url}"
     found = await look_at(used.url, key, _LOOK_LIMIT_S)
-    if found is None or not found.models or not used.model or model_of(found, used.model):
+    names = used.model, f"{used.model}:latest"  # so Ollama names it behind a gateway, too
+    if found is None or not found.models or not used.model or any(model_of(found, each) for each in names):
         return ""
     return f"{url} no longer has the model {sanitize_line(used.model)}"
