@@ -79,7 +79,7 @@ async def _unsupported(agent: Agent, text: str) -> str:
         return ""
     if _repeats(text, task):
         return "the answer only repeats the task"
-    given, *results = _shown(agent)
+    given, *results = _shown(agent, task)
     if not is_question(task):
         is_run = any(traits_of(tool).may_change_unseen for tool, _ in results)
         named = "" if is_run or _tells(text, task, [result for _, result in (given, *results)]) else shown(files_in(task))
@@ -104,8 +104,8 @@ def _repeats(text: str, task: str) -> bool:
 def _tells(text: str, task: str, results: Iterable[str]) -> bool:
     """Tell whether an answer has words of what was shown that the task has not: it is what the task asks for, not a claim."""
     said, asked = _words(text), _words(task)
-    shown = {word for result in results for word in _words(result)} - asked
-    return len(said & shown) >= max(1, min(_TELLING_WORDS, len(shown) // 4))
+    new = {word for result in results for word in _words(result)} - asked
+    return len(said & new) >= max(1, min(_TELLING_WORDS, len(new) // 4))
 
 
 def _words(text: str) -> set[str]:
@@ -113,12 +113,12 @@ def _words(text: str) -> set[str]:
     return {*pairs, *re.findall(r"\w{4,}", text.lower())}
 
 
-def _shown(agent: Agent) -> list[tuple[str, str]]:
+def _shown(agent: Agent, task: str) -> list[tuple[str, str]]:
     """Return what came with the task, then the tools that ran since, each with its result without the numbers of lines."""
     found, tools = [("", "")], dict[str, str]()
     for message in agent.conversation.messages:
         tools |= {call.id: call.name for call in message.tool_calls}
-        if message.role is Role.USER and agent.conversation.last_task in message.text:
+        if message.role is Role.USER and task in message.text:
             found = [("", message.text)]
         elif message.role is Role.TOOL:
             found.append((tools.get(message.call_id, ""), _LINE_NUMBER.sub("", message.text)))
