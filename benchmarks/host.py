@@ -24,7 +24,7 @@ from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.sessions import Session
 from lmtui.host.access import ApiAccess
-from lmtui.host.api import build_app
+from lmtui.host.host_process import build_app
 from lmtui.host.http_server import serve
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn

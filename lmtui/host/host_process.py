@@ -1,4 +1,4 @@
-"""The host process: takes its lock and its socket, serves clients, notifies, and ends when nothing is left to do."""
+"""The host process: takes its lock and its socket, serves clients and the HTTP API, and ends when nothing is left to do."""
 
 from __future__ import annotations
 
@@ -9,33 +9,78 @@ import os
 import shutil
 import signal
 import socket as sockets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TextIO
 
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route, WebSocketRoute
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from lmtui import __version__
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.host import rpc
+from lmtui.host import chat_routes, rpc, session_routes, workspace_routes
 from lmtui.host.access import ApiAccess
-from lmtui.host.api import build_app
 from lmtui.host.attach import AttachEndpoint, is_unix
 from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, ensure_token, host_folder, socket_file, write_info
+from lmtui.host.endpoints import ApiContext, openapi_page, tell_error
 from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
+from lmtui.host.websocket import serve_websocket
 from lmtui.paths import without_keys
+from lmtui.registry import features, load
 
 _LOOK_S = 15.0
 _CLOSE_LIMIT_S = 20.0
 _LOCK_LIMIT_S = 0.5
+
+ENDPOINTS = (
+    *session_routes.ROUTES,
+    *workspace_routes.ROUTES,
+    *(each for feature in features() if feature.routes for each in load(feature.routes)),
+    *chat_routes.ROUTES,
+)
+
+
+def build_app(hub: SessionHub, access: ApiAccess, routes: Sequence[BaseRoute] = (), **options: float) -> Starlette:
+    """Return the application of a host; `routes` join those of the table behind the same access checks.
+
+    `options` go to `ApiContext`.  `app.state.api` is what the handlers share.  `app.state.end` has
+    streams end and further requests refused: the server calls it before it closes.  It follows the
+    hub from now on.
+    """
+    api = ApiContext(hub, **options)
+
+    async def tell_page(_: Request) -> Response:
+        return JSONResponse(openapi_page(ENDPOINTS))
+
+    app = Starlette(
+        routes=[
+            *ENDPOINTS,
+            Route("/openapi.json", tell_page),
+            WebSocketRoute("/v1/ws", serve_websocket),
+            *routes,
+        ],
+        middleware=[Middleware(access.guard)],
+        exception_handlers={HTTPException: tell_error, LmtuiError: tell_error, Exception: tell_error},
+    )
+    leave = hub.follow(api.feed.take)
+
+    def end() -> None:
+        access.is_closing = True
+        api.feed.end()
+        leave()
+
+    app.state.api, app.state.end = api, end
+    return app
 
 
 @contextlib.contextmanager

@@ -19,10 +19,10 @@ from starlette.routing import WebSocketRoute
 from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.host.access import ApiAccess, Failures
-from lmtui.host.api import build_app
 from lmtui.host.attach import AttachEndpoint
 from lmtui.host.connect import ATTACH
 from lmtui.host.endpoints import ApiContext
+from lmtui.host.host_process import build_app
 from lmtui.host.http_server import serve
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn

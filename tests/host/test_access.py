@@ -17,8 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.host.access import FAILURES_S, MOST_FAILURES, ApiAccess, Failures, parse_json
-from lmtui.host.api import ENDPOINTS
 from lmtui.host.connect import ensure_token, read_token
+from lmtui.host.host_process import ENDPOINTS
 from lmtui.host.http_server import check_address, open_tcp
 from tests.host.conftest import TOKEN, Host, Start
 from tests.waiting import PATIENCE_S

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from starlette.routing import Route
 
-from lmtui.host.api import ENDPOINTS
 from lmtui.host.endpoints import KINDS, Endpoint, openapi_page
+from lmtui.host.host_process import ENDPOINTS
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, WRITE, Host, Start
 

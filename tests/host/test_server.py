@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from lmtui.host.access import ApiAccess
-from lmtui.host.api import build_app
+from lmtui.host.host_process import build_app
 from lmtui.host.http_server import serve
 from lmtui.host.hub import SessionHub
 from tests.host.conftest import TOKEN
