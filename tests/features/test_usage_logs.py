@@ -95,7 +95,7 @@ def test_a_log_is_read_on_from_where_it_ended_and_a_torn_line_only_once_it_is_wh
 
 
 def test_what_was_read_is_kept_for_the_next_start_and_only_new_lines_are_read(tmp_path: Path, home: Path) -> None:
-    path = write(tmp_path, 1, USED)
+    path = write(tmp_path / "not UTF-8: \udcff", 1, USED)
     assert total().requests == 1
     (kept,) = home.rglob("usage.json")
     text = path.read_text()

@@ -157,11 +157,11 @@ class UsageLogs:
             found, failed, is_new = [], 0, False
             for folder, path in _logs():
                 try:
-                    scan, has_grown = _read(path, before.get(str(path)))
+                    scan, has_grown = _read(path, before.get(path.stem))
                 except OSError:
                     failed += 1
                     continue
-                now[str(path)], is_new = scan, is_new or has_grown
+                now[path.stem], is_new = scan, is_new or has_grown
                 if scan.is_session:
                     found.append(LogUsage(path.stem, str(folder), scan.title, tuple(scan.slots())))
             self._known = now
@@ -171,7 +171,7 @@ class UsageLogs:
 
     @staticmethod
     def _kept() -> dict[str, _LogScan]:
-        """Return what was read before, by log; nothing where it was another version, or cannot be read."""
+        """Return what was read before, by session; nothing where it was another version, or cannot be read."""
         file = state_dir() / "usage.json"
         with contextlib.suppress(OSError, ValueError):
             if file.stat().st_size <= _MAX_CACHE_BYTES:
