@@ -73,35 +73,35 @@ class Embedder:
         """Return the vector of a question, an empty one where the server does not make it at once."""
         with contextlib.suppress(TimeoutError):  # it works on something else, or loads the model
             async with asyncio.timeout(_QUERY_S):
-                return next(iter(await self._unless_resting([self._query + text])), ())
+                return next(iter(await self._unless_resting([self._query + text], is_query=True)), ())
         return ()
 
     async def of_documents(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, none where the server fails; of a text that it refuses an empty one."""
         return await self._unless_resting([self._document + text for text in texts])
 
-    async def _unless_resting(self, texts: Sequence[str]) -> Vectors:
+    async def _unless_resting(self, texts: Sequence[str], *, is_query: bool = False) -> Vectors:
         if time.monotonic() < self._retry_s:
             return ()
         try:
-            return await self._vectors(texts)
+            return await self._vectors(texts, is_query)
         except LmtuiError as error:
             if (text := sanitize_line(str(error))) != self.problem:
                 _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
             self.problem, self._retry_s = text, time.monotonic() + _RETRY_S
             return ()
 
-    async def _vectors(self, texts: Sequence[str]) -> Vectors:
+    async def _vectors(self, texts: Sequence[str], is_query: bool = False) -> Vectors:
         try:
             found = await self._ask(self.model, texts)
             self.problem, self._has_answered = "", True
             return found
         except ProviderError as error:
-            if error.fault not in _TOO_LONG or (len(texts[0]) <= _LEAST_CHARS and not self._has_answered):
+            if error.fault not in _TOO_LONG or (len(texts[0]) <= _LEAST_CHARS and (is_query or not self._has_answered)):
                 raise
         if len(texts) > 1:
             return [vector for text in texts for vector in await self._vectors([text])]
-        return await self._vectors([texts[0][: len(texts[0]) // 2]]) if len(texts[0]) > _LEAST_CHARS else [()]
+        return await self._vectors([texts[0][: len(texts[0]) // 2]], is_query) if len(texts[0]) > _LEAST_CHARS else [()]
 
 
 class WorkspaceSearch:

@@ -99,11 +99,11 @@ async def test_after_a_failure_words_alone_are_searched_and_vectors_are_tried_ag
     assert corpus.embedder.problem
     count = len(server.posted)
     server.answers[PATH] = answer(3)
-    assert await corpus.embedded() == 0
-    assert len(server.posted) == count  # it rests
+    assert (await corpus.embedded(), len(server.posted)) == (0, count)  # it rests
     corpus.embedder._retry_s = 0.0
-    assert await corpus.embedded() == 3
-    assert not corpus.embedder.problem
+    assert (await corpus.embedded(), corpus.embedder.problem) == (3, "")
+    server.answers[PATH] = failed(500, "out of memory")
+    assert (await corpus.find("apples"), bool(corpus.embedder.problem)) == ("apples.md:1-1", True)
 
 
 async def test_a_text_that_is_too_long_is_halved_and_at_last_passed_over(make: Callable[..., Any]) -> None:
