@@ -39,11 +39,9 @@ from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from lmtui.tools.tool import BroughtTools, Told
 
-_MOST_KEPT = 400
+_MOST_KEPT = 800
 _AGENT_FORM = "It begins with ---, name: and description: lines, and --- again; its instructions follow."
-_HELD_BACK = (
-    (FileState.WAITING, WARNING, TRUST_HINT), (FileState.REFUSED, NONE, ""), (FileState.HIDDEN, NONE, ""),
-)  # fmt: skip
+_HELD_BACK = ((FileState.WAITING, WARNING, TRUST_HINT), (FileState.REFUSED, NONE, ""))
 
 
 def shelf_of(workspace: Path, count_tokens: TokenCounter) -> SkillShelf:
@@ -129,6 +127,8 @@ def _rows(name: str, found: Sequence[Skill] | Sequence[AgentDefinition], broken:
         if names := ", ".join(sanitize_line(each.name) for each in found if each.state is state):
             yield CheckRow(name, mark, f"{state}: {names}", hint)
     for each in found:
+        if each.state is FileState.HIDDEN:
+            yield CheckRow(name, NONE, f"{each.place} is hidden: {each.problem}")
         if each.state is FileState.BROKEN:
             yield CheckRow(name, broken, each.problem, form)
         if each.warnings:

@@ -93,7 +93,7 @@ _MORE = "and {count} more: call `skill` without a name"
 _TRUST = "Only the user's yes lets it be used: `lmtui config trust`, or /trust on the screen. "
 _FORM = "It begins with ---, name: and description: lines, and --- again."
 _ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
-_MOST_KEPT = 500
+_MOST_KEPT = 1_500
 Defined = TypeVar("Defined", Skill, AgentDefinition)
 
 
@@ -248,7 +248,7 @@ class SkillShelf:
 
     def _named(self, name: str) -> _Found:
         found = self._look()
-        skill = ready_one("skill", [each.skill for each in found], name)
+        skill = ready_one("skill", [each.skill for each in found], name, most=40)
         return next(each for each in found if each.skill is skill)
 
     def _text(self, found: _Found) -> str:
@@ -357,17 +357,17 @@ def with_states(
     return sorted(judged, key=lambda pair: pair[1].name)
 
 
-def ready_one(kind: str, found: Sequence[Defined], name: str) -> Defined:
+def ready_one(kind: str, found: Sequence[Defined], name: str, most: int | None = None) -> Defined:
     """Return the one of a name that can be used.
 
     Raises:
-        ToolError: there is none; the text says why, and which there are.
+        ToolError: there is none; the text says why, and which there are, at most so many.
     """
     wanted, ready = _key(name), {_key(each.name): each for each in found if each.state is FileState.READY}
     if wanted in ready:
         return ready[wanted]
     names = [each.name for each in ready.values()]
-    there = f"There are: {', '.join(names[:40])}." if names else "There are none."
+    there = f"There are: {', '.join(names[:most])}." if names else "There are none."
     if held := next((each for each in found if _key(each.name) == wanted), None):
         why = ", ".join(filter(None, (held.state, held.problem)))
         way_out = _TRUST if held.state in (FileState.WAITING, FileState.REFUSED) else ""
