@@ -243,6 +243,7 @@ class Conversation:
         self._turns: dict[str, int] = {}
         self._said = 0
         self._is_in_turn = False
+        self._gist, self._gist_to = TranscriptSummary(), 0
         self.folding = ContextEdits()
         self.change = ""
 
@@ -252,9 +253,12 @@ class Conversation:
         return tuple(self._sent)
 
     def gist(self, place: int) -> TranscriptSummary:
-        """Return what is worth telling of all before a place: 3,000 steps take 10 ms."""
-        told = TranscriptSummary()
-        told.take(self.entries.held[:place])
+        """Return what is worth telling of all before a place; what is summed up already is not gone over again."""
+        if place >= self.folding.kept_from > self._gist_to:
+            self._gist.take(self.entries.held[self._gist_to : self.folding.kept_from])
+            self._gist_to = self.folding.kept_from
+        told, begun = (self._gist.copy(), self._gist_to) if place >= self._gist_to else (TranscriptSummary(), 0)
+        told.take(self.entries.held[begun:place])
         return told
 
     @property
@@ -397,6 +401,8 @@ class Conversation:
         length = self._turns[turn_id]
         self.folding.rewound(length)
         self.entries.cut(length, self.folding.kept_from)
+        if self._gist_to > length:
+            self._gist, self._gist_to = TranscriptSummary(), 0
         self._unanswered = {}
         self._is_in_turn = False
         self._turns = {each: start for each, start in self._turns.items() if start < length}

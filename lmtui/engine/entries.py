@@ -395,6 +395,11 @@ class TranscriptSummary:
     changed: dict[str, None] = field(default_factory=dict)
     read: dict[str, None] = field(default_factory=dict)
 
+    def copy(self) -> TranscriptSummary:
+        """Return the same, to be gone on with apart."""
+        copied = (self.commands.copy(), self.errors.copy(), self.changed.copy(), self.read.copy())
+        return TranscriptSummary(self.said.copy(), self.answer, *copied)
+
     def open_in(self, later: TranscriptSummary) -> TranscriptSummary:
         """Return the same without the errors that were repaired up to a later one."""
         parts = {failure.part for failure in later.errors.values()}
