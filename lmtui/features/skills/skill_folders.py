@@ -39,7 +39,7 @@ class SkillFolder:
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A file of a place as it lies there, in a `folder` of its own or in none: what is in it, or why it cannot be read."""
+    """A file of a place as it lies there, in a `folder` made for it or in none: what is in it, or why it cannot be read."""
 
     place: SkillFolder
     folder: str
