@@ -219,8 +219,8 @@ async def test_what_a_turn_that_began_during_a_merge_changes_still_waits(
     runtime, session = await opened(open_one, server.url)
     assert isinstance(session, EngineSession)
     await run(session)
-    place = session._workspace
-    look = place.effect
+    place = session.trial
+    look = place._effect
 
     async def with_turn() -> CommandEffect:
         found = await look()
@@ -230,10 +230,10 @@ async def test_what_a_turn_that_began_during_a_merge_changes_still_waits(
 
     _ = await session.trial.parts()
     with monkeypatch.context() as patch:
-        patch.setattr(place, "effect", with_turn)
+        patch.setattr(place, "_effect", with_turn)
         merging = asyncio.create_task(session.trial.keep(None))
         await until(lambda: len(server.requests) >= 3)
-        patch.setattr(place, "effect", look)
+        patch.setattr(place, "_effect", look)
         await merging
     await session.wait_idle()
     assert [part.path for part in await session.trial.parts()] == ["late.txt"]
