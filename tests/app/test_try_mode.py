@@ -16,6 +16,7 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import CommandEffect
 from lmtui.engine.session import EngineSession
+from lmtui.engine.trial import SessionWorkspace
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.paths import patches_dir
 from tests.app.conftest import DONE, Open, Serve, run
@@ -219,21 +220,20 @@ async def test_what_a_turn_that_began_during_a_merge_changes_still_waits(
     runtime, session = await opened(open_one, server.url)
     assert isinstance(session, EngineSession)
     await run(session)
-    place = session.trial
-    look = place._effect
+    look = SessionWorkspace._effect
 
-    async def with_turn() -> CommandEffect:
-        found = await look()
+    async def with_turn(trial: SessionWorkspace) -> CommandEffect:
+        found = await look(trial)
         session.submit("more")
         await until(lambda: sum(isinstance(each, ToolCallFinished) and each.tool == "shell" for each in told(session)) >= 2)
         return found
 
     _ = await session.trial.parts()
     with monkeypatch.context() as patch:
-        patch.setattr(place, "_effect", with_turn)
+        patch.setattr(SessionWorkspace, "_effect", with_turn)
         merging = asyncio.create_task(session.trial.keep(None))
         await until(lambda: len(server.requests) >= 3)
-        patch.setattr(place, "_effect", look)
+        patch.setattr(SessionWorkspace, "_effect", look)
         await merging
     await session.wait_idle()
     assert [part.path for part in await session.trial.parts()] == ["late.txt"]
