@@ -461,8 +461,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     given = arguments.keep or arguments.workspace
     folder = arguments.demo_folder = fresh_folder(Path(given) if given else None)
-    if given:
-        arguments.workspace = str(folder)
+    arguments.workspace = str(folder)
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
         return _app(arguments, task=_demo_task(arguments), is_demo=True)
     from lmtui.headless import run as headless
