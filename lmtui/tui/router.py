@@ -291,7 +291,7 @@ class Router:
 
     def waiting(self) -> list[SessionView]:
         """Return the sessions that wait for an answer, oldest first."""
-        return [view for view in self.views.values() if view.state.approvals or (view.state.waits and view is not self.active)]
+        return [view for view in self.views.values() if view.state.waits]
 
     def _go_on_loading(self) -> None:
         if not self._is_loading and self.active is not None and self.active.is_loading:

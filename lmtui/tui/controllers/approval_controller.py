@@ -97,6 +97,8 @@ class ApprovalController:
             return
         if router.active not in waiting:
             router.show(waiting[0])
+        elif not router.active.state.approvals:  # its plan was set aside
+            _ = self._workbench.app.call_later(self._workbench.action_run_command, "plan.ask")
         self.sync()
 
     def _is_typing(self) -> bool:
