@@ -425,7 +425,8 @@ class TranscriptSummary:
             self._fail(entry)
         if not traits_of(entry.tool).meets_file:
             if entry.subject:
-                _put(self.commands, _outcome(entry))
+                outcome = f" → {entry.outcome}" if entry.outcome else ""
+                _put(self.commands, f"{entry.tool} {_clipped(entry.subject, 100)}{outcome}")
         elif entry.is_ok and not entry.files:
             _put(self.changed if entry.tool in _CHANGED else self.read, entry.subject)
 
@@ -569,10 +570,6 @@ def _joined(title: str, lines: Sequence[str]) -> str:
 def _listed(title: str, lines: Sequence[str]) -> str:
     """Return a section whose lines may be long, each on its own."""
     return "\n".join([f"- {title}:", *(f"  - {line}" for line in lines)]) if lines else ""
-
-
-def _outcome(entry: Entry) -> str:
-    return f"{entry.tool} {_clipped(entry.subject, 100)}" + (f" → {entry.outcome}" if entry.outcome else "")
 
 
 def _names(paths: dict[str, None]) -> Iterator[str]:
