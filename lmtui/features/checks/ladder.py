@@ -96,7 +96,8 @@ class Project:
         script = [path for path in changed if path.endswith(_SCRIPT)][:_MOST_FILES]
         found: list[ProjectCheck] = []
         if self.ruff and python:
-            command = f"{self._tool('ruff')} check --no-cache --output-format=concise {_words(python)}"
+            ruff = posixpath.join(posixpath.dirname(self.python), "ruff") if "/" in self.python else "ruff"
+            command = f"{ruff} check --no-cache --output-format=concise {_words(python)}"
             found.append(ProjectCheck(Rung.LINT, command, self.ruff))
         eslint = next((name for name in _ESLINT if name in self.texts), "")
         if eslint and script:
@@ -116,9 +117,6 @@ class Project:
             names = _words([f"./{folder}" if folder != "." else "." for folder in folders][:_MOST_FILES])
             return ProjectCheck(Rung.TESTS, f"go test {names}", "go.mod")
         return None
-
-    def _tool(self, name: str) -> str:
-        return posixpath.join(posixpath.dirname(self.python), name) if "/" in self.python else name
 
 
 def _words(paths: Sequence[str]) -> str:

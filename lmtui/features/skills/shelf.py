@@ -259,7 +259,8 @@ class SkillShelf:
         if cut:
             parts.append(f"[cut here: {cut:,} more characters; `skill` with file SKILL.md gives all of it]")
         if files := files_beside(raw.place, raw.folder):
-            where = f" They lie in {raw.place.below}/{raw.folder}." if _is_reachable(raw) else ""
+            is_reachable = raw.place.source is SkillSource.FOLDER and not raw.place.below.startswith(".lmagent")  # for commands
+            where = f" They lie in {raw.place.below}/{raw.folder}." if is_reachable else ""
             parts.append(f"Files of it, read with `skill` and file: {sanitize_line(', '.join(files))}.{where}")
         parts += self._forms(skill, found.body)
         if skill.allowed is not None:
@@ -335,11 +336,6 @@ def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1])
     if len(words) > most_chars:
         words = f"{words[:most_chars].rsplit(' ', 1)[0]}…"
     return f"- {name}: {words}"
-
-
-def _is_reachable(raw: RawFile) -> bool:
-    """Tell whether commands in the sandbox can read a skill's folder."""
-    return raw.place.source is SkillSource.FOLDER and not raw.place.below.startswith(".lmagent")
 
 
 def with_states(
