@@ -574,8 +574,8 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 def _names(paths: dict[str, None]) -> Iterator[str]:
     """Return paths, the newest first; of a very long one the end, which tells more; a name ends no line of ours."""
-    for path in reversed(paths):
-        yield sanitize_line(path if len(path) <= _MOST_NAME_CHARS else f"…{path[-_MOST_NAME_CHARS:]}")
+    for name in map(sanitize_line, reversed(paths)):
+        yield name if len(name) <= _MOST_NAME_CHARS else f"…{name[-_MOST_NAME_CHARS:]}"
 
 
 def _put(texts: dict[str, None], text: str) -> None:
