@@ -79,10 +79,10 @@ async def _unsupported(agent: Agent, text: str) -> str:
         return ""
     if _repeats(text, task):
         return "the answer only repeats the task"
-    given, *results = _shown(agent, task)
+    given, *results = _tool_results(agent, task)
     if not is_question(task):
         is_run = any(traits_of(tool).may_change_unseen for tool, _ in results)
-        named = "" if is_run or _tells(text, task, [result for _, result in (given, *results)]) else shown(files_in(task))
+        named = "" if is_run or _reports_on(text, task, [result for _, result in (given, *results)]) else shown(files_in(task))
         return f"the task names {named}, and nothing was changed" if named else ""
     if not results and not agent.conversation.has_files:
         return ""
@@ -101,7 +101,7 @@ def _repeats(text: str, task: str) -> bool:
     return len(said) >= _ECHO_RUNS and len(said & _runs_of_words(task)) > _REPEAT_SHARE * len(said)
 
 
-def _tells(text: str, task: str, results: Iterable[str]) -> bool:
+def _reports_on(text: str, task: str, results: Iterable[str]) -> bool:
     """Tell whether an answer has words of what was shown that the task has not: it is what the task asks for, not a claim."""
     said, asked = _words(text), _words(task)
     new = {word for result in results for word in _words(result)} - asked
@@ -113,7 +113,7 @@ def _words(text: str) -> set[str]:
     return {*pairs, *re.findall(r"\w{4,}", text.lower())}
 
 
-def _shown(agent: Agent, task: str) -> list[tuple[str, str]]:
+def _tool_results(agent: Agent, task: str) -> list[tuple[str, str]]:
     """Return what came with the task, then the tools that ran since, each with its result without the numbers of lines."""
     found, tools = [("", "")], dict[str, str]()
     for message in agent.conversation.messages:
@@ -130,7 +130,7 @@ def _numbers(text: str) -> set[str]:
 
 
 def is_question(task: str) -> bool:
-    """Tell whether a task asks something, by the mark of any language."""
+    """Tell whether a task has a question mark, of any script."""
     return bool(_QUESTION.search(task))
 
 
