@@ -65,7 +65,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _translated(argv: list[str]) -> list[str]:
     """Return the arguments with the words that users of an earlier program type put into ours."""
-    argv = [_OLD_OPTIONS.get(word, word) for word in argv]
+    argv = [_OLD_OPTIONS.get(word, word) for word in argv[argv[:2] == ["config", "trust"] :]]
     options = argv[: argv.index("--")] if "--" in argv else argv
     old = next((word for word in options if word in _OLD_COMMANDS), "") if argv and argv[0] not in _COMMANDS else ""
     if not old:
@@ -175,8 +175,8 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
     loaded = read()
     for text in loaded.retired:
         say(text, file=sys.stderr)
-    if loaded.ignored and getattr(arguments, "action", "") != "trust":
-        say(f"not taken from this untrusted folder: {', '.join(loaded.ignored)} (lmtui config trust)", file=sys.stderr)
+    if loaded.ignored and not hasattr(arguments, "revoke"):
+        say(f"not taken from this untrusted folder: {', '.join(loaded.ignored)} (lmtui trust)", file=sys.stderr)
     return workspace, loaded
 
 

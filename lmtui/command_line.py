@@ -148,7 +148,7 @@ def open_app(folder: str, session: str = "", options: Sequence[str] = ()) -> NoR
 
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
-TRUST_HINT = "`lmtui config trust` shows it and asks; until then it does not hold."
+TRUST_HINT = "`lmtui trust` shows it and asks; until then it does not hold."
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,8 @@ _HEAD = """commands:
 """
 _TAIL = """  lmtui sessions | show ID | export ID --format md|html|jsonl
   lmtui models | doctor | sandbox check|explain|image|shell
-  lmtui config show|path|trust | help TOPIC | completion bash|zsh|fish
+  lmtui trust [--yes|--list|--revoke [DIR]]   review what this folder wants to enable
+  lmtui config show|path | help TOPIC | completion bash|zsh|fish
 `lmtui COMMAND --help` shows details."""
 
 
@@ -399,12 +400,14 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
         setting_option("sandbox"),
     )),
     "config": lambda: with_report(make_parser(
-        "config", "Show settings and their sources, config file paths, or review what this folder wants to enable (trust).",
-        "lmtui config trust --list",
-        option("action", nargs="?", choices=("show", "path", "trust"), default="show"),
-        option("--yes", action="store_true", help="trust: answer the question with yes"),
-        option("--list", action="store_true", help="trust: what is trusted, here and in other folders"),
-        option("--revoke", nargs="?", const="", metavar="DIR", help="trust: revoke it, here or in DIR"),
+        "config", "Show settings and their sources, or config file paths.", "lmtui config path",
+        option("action", nargs="?", choices=("show", "path"), default="show"),
+    )),
+    "trust": lambda: with_report(make_parser(
+        "trust", "Review what this folder wants to enable.", "lmtui trust --list",
+        option("--yes", action="store_true", help="answer the question with yes"),
+        option("--list", action="store_true", help="what is trusted, here and in other folders"),
+        option("--revoke", nargs="?", const="", metavar="DIR", help="revoke it, here or in DIR"),
     )),
     "help": lambda: make_parser(
         "help", "Show the help of a command or a page of the docs, or list them.", "lmtui help sandbox",

@@ -282,5 +282,5 @@ def trust_note(host: SessionHost) -> str:
         return ""
     return (
         f"This folder brings {kinds_text(waiting)} that you have not trusted: not in effect. "
-        f"To review them, run `lmtui config trust` in {host.workspace}."
+        f"To review them, run `lmtui trust` in {host.workspace}."
     )

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from lmtui.config import Config
 from lmtui.core import events
@@ -151,10 +153,11 @@ def _known(rule: Rule, tools: ToolRegistry) -> Rule:
         raise UsageError(f"Rule {rule} never matches: {error}", f"Tools: {', '.join(tools.names())}.") from error
 
 
-EVERYWHERE = "*"
-_HEADER = "# Rules that hold beyond a session. Delete a line to revoke one."
-
-Tables = dict[str, dict[Effect, list[str]]]
+_HEADER = "# Rules that hold beyond a session. Delete a line to revoke one.\n\n"
+_Tables = dict[
+    str, dict[Effect, Annotated[list[str], BeforeValidator(lambda found: [found] if isinstance(found, str) else found)]]
+]
+_TABLES = TypeAdapter(_Tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +181,12 @@ def read_rules(workspace: Path) -> tuple[StoredRule, ...]:
         ConfigError: the file cannot be read; a rule that cannot be read must not be taken for none.
     """
     tables = _read()
-    found = []
-    for scope in (GrantScope.WORKSPACE, GrantScope.USER):
-        for effect, texts in tables.get(_key(workspace, scope), {}).items():
-            found += [StoredRule(effect, text, scope) for text in texts]
-    return tuple(found)
+    return tuple(
+        StoredRule(effect, text, scope)
+        for scope in (GrantScope.WORKSPACE, GrantScope.USER)
+        for effect, texts in tables.get(_key(workspace, scope), {}).items()
+        for text in texts
+    )
 
 
 def add_rule(workspace: Path, rule: str, scope: GrantScope = GrantScope.WORKSPACE, effect: Effect = Effect.ALLOW) -> None:
@@ -191,12 +195,9 @@ def add_rule(workspace: Path, rule: str, scope: GrantScope = GrantScope.WORKSPAC
     Raises:
         ConfigError: the file cannot be read or written.
     """
-    with _locked():
-        tables = _read()
-        texts = tables.setdefault(_key(workspace, scope), {}).setdefault(effect, [])
+    with _changing(workspace, scope, effect) as texts:
         if not any(_is_same(text, rule) for text in texts):
             texts.append(rule)
-            _write(tables)
 
 
 def remove_rule(workspace: Path, rule: str, scope: GrantScope, effect: Effect = Effect.ALLOW) -> bool:
@@ -205,19 +206,15 @@ def remove_rule(workspace: Path, rule: str, scope: GrantScope, effect: Effect = 
     Raises:
         ConfigError: the file cannot be read or written.
     """
-    with _locked():
-        tables = _read()
-        texts = tables.get(_key(workspace, scope), {}).get(effect, [])
+    with _changing(workspace, scope, effect) as texts:
         kept = [text for text in texts if not _is_same(text, rule)]
-        if len(kept) == len(texts):
-            return False
+        is_there = len(kept) < len(texts)
         texts[:] = kept
-        _write(tables)
-        return True
+    return is_there
 
 
 def _key(workspace: Path, scope: GrantScope) -> str:
-    return EVERYWHERE if scope is GrantScope.USER else str(workspace)
+    return "*" if scope is GrantScope.USER else str(workspace)
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -229,63 +226,37 @@ def _is_same(one: str, other: str) -> bool:
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
-    """Hold the file against another lmtui that adds or removes at the same time."""
+def _changing(workspace: Path, scope: GrantScope, effect: Effect) -> Iterator[list[str]]:
+    """Give some rules to change and write them; another lmtui may change them at the same time."""
+    import tomlkit  # noqa: PLC0415  (start-up: only who changes a rule needs it)
+
     try:
         with locked(rules_file().with_suffix(".lock")):
-            yield
-    except OSError as error:
-        raise _not_kept(error.strerror) from error
+            tables = _read()
+            before = list(texts := tables.setdefault(_key(workspace, scope), {}).setdefault(effect, []))
+            yield texts
+            if texts == before:
+                return
+            document = tomlkit.document()
+            for folder, effects in tables.items():
+                kept = {str(name): tomlkit.array().multiline(multiline=True) for name, own in effects.items() if own}
+                for name, array in kept.items():
+                    array.extend(effects[Effect(name)])
+                document |= {folder: kept} if kept else {}
+            write_whole(rules_file(), _HEADER + tomlkit.dumps(document), errors="strict")
+    except (OSError, UnicodeEncodeError) as error:
+        why = "a name in it is not text" if isinstance(error, UnicodeError) else error.strerror
+        raise ConfigError(f"{rules_file()} could not be changed: {why}", "What you said holds for this session.") from error
 
 
-def _write(tables: Tables) -> None:
-    """Replace the file as a whole, readable by the user alone."""
-    lines = [_HEADER]
-    for folder, effects in tables.items():
-        if not any(effects.values()):
-            continue
-        lines += ["", f"[{_quoted(folder)}]"]
-        for effect, texts in effects.items():
-            if texts:
-                lines += [f"{effect} = [", *(f"  {_quoted(each)}," for each in texts), "]"]
+def _read() -> _Tables:
     try:
-        write_whole(rules_file(), "\n".join((*lines, "")), errors="strict")
-    except UnicodeEncodeError as error:
-        raise _not_kept("a name in it is not text") from error
-
-
-def _not_kept(why: str | None) -> ConfigError:
-    return ConfigError(f"{rules_file()} could not be changed: {why}", "What you said holds for this session.")
-
-
-def _quoted(text: str) -> str:
-    """Return a TOML basic string: JSON's form, with the one control character that JSON leaves bare."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _read() -> Tables:
-    try:
-        found = tomllib.loads(rules_file().read_text(encoding="utf-8"))
+        return _TABLES.validate_python(tomllib.loads(rules_file().read_text(encoding="utf-8")))
     except FileNotFoundError:
         return {}
+    except ValidationError as error:
+        place = ", ".join(map(str, error.errors()[0]["loc"][:2]))
+        hint = f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test)."
+        raise ConfigError(f"{rules_file()}: {place} is not a list of rules", hint) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{rules_file()} cannot be read: {error}", "Fix it or delete it.") from error
-    return {folder: _table(folder, table) for folder, table in found.items()}
-
-
-def _table(folder: str, table: object) -> dict[Effect, list[str]]:
-    """Return a folder's rules; one text means a list of one.
-
-    Raises:
-        ConfigError: something in it is not a rule.
-    """
-    rules: dict[Effect, list[str]] = {}
-    for key, value in table.items() if isinstance(table, dict) else ((folder, None),):
-        texts = value if isinstance(value, list) else [value]
-        if key not in list(Effect) or not all(isinstance(text, str) for text in texts):
-            raise ConfigError(
-                f"{rules_file()}: {key!r} of {folder!r} is not a list of rules",
-                f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test).",
-            )
-        rules[Effect(key)] = list(map(str, texts))
-    return rules

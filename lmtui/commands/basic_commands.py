@@ -31,7 +31,7 @@ async def prompt_file_lines(context: CommandContext) -> list[str]:
     lines = []
     offers = context.host.extensions
     for file in await asyncio.to_thread(offers[PromptFiles].found) if PromptFiles in offers else ():
-        runs = "" if file.may_run else " (its commands need trust: `lmtui config trust`)"
+        runs = "" if file.may_run else " (its commands need trust: `lmtui trust`)"
         words = sanitize_line(file.problem or file.description)
         lines.append(f"{sanitize_line(file.label)}: {words}{runs}, from {sanitize_line(file.source)}")
     return lines

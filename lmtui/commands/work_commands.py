@@ -197,7 +197,7 @@ PANES_AND_CHANGES: tuple[Command, ...] = (
         "rules", ("rules", "permissions"), is_first=True, instead="the options --allow and --deny"),
     Command("trust.show", Scope.WORKBENCH, "Workspace trust",
         "Review what this folder wants to enable, and what you trust; revoke trust.", ("alt+t",), "trust", ("trust",),
-        is_first=True, instead="`lmtui config trust`"),
+        is_first=True, instead="`lmtui trust`"),
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ class TrustItem:
     """One thing of a folder that waits for trust: `kind` (setting, rule, hook, MCP server …), where from, and what.
 
     `digest` is the hash of all of it: two that read alike may not be the same.  `server` names an MCP server that is started
-    here, for which the user may choose where it runs.
+    here, for which the user may choose where it runs.  `change` says how it differs from what was trusted in its place before.
     """
 
     kind: str
@@ -25,6 +25,12 @@ class TrustItem:
     text: str
     digest: str = ""
     server: str = ""
+    change: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return the text, and what changed in it."""
+        return f"{self.text} ({self.change})" if self.change else self.text
 
 
 _AT_ONCE = frozenset({"MCP server", "command", "skill", "sub-agent"})
@@ -37,19 +43,22 @@ def check_shown(items: Sequence[TrustItem], shown: Sequence[TrustItem]) -> None:
         ConfigError: something is there that was not shown, or was another.
     """
     if not set(items) <= set(shown):
-        raise ConfigError("What the folder brings changed meanwhile.", "Look at it again (/trust, lmtui config trust).")
-
-
-def part_by_time(items: Sequence[TrustItem]) -> tuple[Sequence[TrustItem], Sequence[TrustItem]]:
-    """Return what holds as soon as it is trusted, and what holds in sessions opened from then on."""
-    now = [item for item in items if item.kind in _AT_ONCE]
-    return now, [item for item in items if item.kind not in _AT_ONCE]
+        raise ConfigError("What the folder brings changed meanwhile.", "Look at it again (/trust, lmtui trust).")
 
 
 def kinds_text(items: Sequence[TrustItem]) -> str:
     """Return which kinds of things these are, each with how many: `2 hooks, 1 setting`."""
     counts = Counter(item.kind for item in items)
     return ", ".join(pluralize(count, kind) for kind, count in counts.items())
+
+
+def outcome_text(items: Sequence[TrustItem], *, is_trusted: bool) -> str:
+    """Return what an answer does: what holds as soon as it is trusted, and what in sessions opened from then on."""
+    now, later = ([item for item in items if (item.kind in _AT_ONCE) is is_now] for is_now in (True, False))
+    parts = {"From now on": now, "From the next session on": later}
+    if not is_trusted:
+        return "lmtui ignores all of this."
+    return " ".join(f"{when}: {kinds_text(found)}." for when, found in parts.items() if found)
 
 
 class Trust(Protocol):

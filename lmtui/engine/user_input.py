@@ -296,7 +296,7 @@ def _all_limit(agent: Agent) -> int:
 
 _TIMEOUT_S = 60
 _MOST_CHARS = 16_000
-_UNTRUSTED = "{name} is not trusted in this folder, so its commands were left out: `lmtui config trust` shows them and asks."
+_UNTRUSTED = "{name} is not trusted in this folder, so its commands were left out: `lmtui trust` shows them and asks."
 
 
 async def fill_in(agent: Agent, said: UserInput) -> UserInput:

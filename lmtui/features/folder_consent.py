@@ -7,11 +7,12 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem, check_shown
-from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
+from lmtui.paths import WORKSPACE_FOLDER, state_dir
 from lmtui.plain_files import open_own, own_folder
 from lmtui.store.state_files import locked, write_whole
 
@@ -40,8 +41,7 @@ _MAX_BYTES = 4_194_304
 
 ALLOWED, REFUSED = "allowed", "refused"
 BROUGHT_SETTINGS, BROUGHT_SERVERS = "settings", "MCP servers"
-_SHOWN_KINDS = {"agents": "sub-agents", "memory": "notes"}
-Answers = dict[str, dict[str, dict[str, str]]]  # by kind, folder and hash
+_Answers = dict[str, dict[str, tuple[str, list[TrustItem]]]]  # by folder, and by kind and hash: the answer, and to what
 
 
 class FolderConsent:
@@ -64,11 +64,23 @@ class FolderConsent:
         revoked: Callable[[], object] = lambda: None,
     ) -> None:
         self.key = "" if folder is None else str(folder.resolve())
-        self.kind, self.read, self.answered, self.revoked = kind, read, answered, revoked
+        self.kind, self.read, self.answered, self.revoked = f"{kind}:", read, answered, revoked
 
     def answers(self) -> Mapping[str, str]:
         """Return the answers by hash."""
-        return _load().get(self.kind, {}).get(self.key, {})
+        found = _load().get(self.key, {})
+        return {key.removeprefix(self.kind): answer for key, (answer, _) in found.items() if key.startswith(self.kind)}
+
+    def items(self, *wanted: str | None) -> list[TrustItem]:
+        """Return what is there now with one of these answers (None: without one), and how it differs from what was trusted."""
+        known, now = _load().get(self.key, {}), self.read()
+        before = [
+            item for key, (answer, items) in known.items() if answer == ALLOWED for item in items if key.startswith(self.kind)
+        ]
+        found = [(item, known.get(self.kind + item.digest, (None,))[0]) for item in now]
+        return [
+            item if answer else replace(item, change=_change(item, now, before)) for item, answer in found if answer in wanted
+        ]
 
     def holds(self, digest: str) -> bool:
         """Tell whether the user said yes to what has this hash."""
@@ -80,11 +92,27 @@ class FolderConsent:
         Raises:
             ConfigError: it cannot be kept.
         """
-        there = {item.digest for item in self.read()}
+        now: dict[str, list[TrustItem]] = {}
+        for item in self.read():
+            now.setdefault(self.kind + item.digest, []).append(item)
         with _changing() as known:
-            own = known.setdefault(self.kind, {})
-            kept = {digest: word for digest, word in own.get(self.key, {}).items() if digest in there or word == REFUSED}
-            own[self.key] = {**kept, **dict.fromkeys(digests, answer)}
+            own = known.get(self.key, {})
+            gone = {key for key, (word, _) in own.items() if word == ALLOWED and key.startswith(self.kind) and key not in now}
+            kept = {key: found for key, found in own.items() if key not in gone}
+            known[self.key] = kept | {self.kind + digest: (answer, now.get(self.kind + digest, [])) for digest in digests}
+
+
+def _place(item: TrustItem) -> tuple[str, str, str]:
+    return item.kind, item.source, item.text.partition(" ")[0]  # a name comes first
+
+
+def _change(item: TrustItem, now: Sequence[TrustItem], before: Sequence[TrustItem]) -> str:
+    """Return in words how an item differs from what was trusted in its place; empty where nothing was trusted before."""
+    old, new = ([each.text for each in items if _place(each) == _place(item)] for items in (before, now))
+    if item.text in old:
+        return "" if sum(each.digest == item.digest for each in now) > 1 else "contents changed"
+    gone = [text for text in old if text not in new]
+    return f"was {gone[0]}" if len(gone) == 1 else "new" if before else ""
 
 
 class FolderTrust:
@@ -94,105 +122,93 @@ class FolderTrust:
         self.parts = parts
 
     def waiting(self) -> Sequence[TrustItem]:
-        return [item for _, item in self._answered(None)]
+        return self._items(None)
 
     def refused(self) -> Sequence[TrustItem]:
-        return [item for _, item in self._answered(REFUSED)]
+        return self._items(REFUSED)
 
     def trusted(self) -> Sequence[TrustItem]:
-        return [item for _, item in self._answered(ALLOWED)]
+        return self._items(ALLOWED)
 
-    def _answered(self, *wanted: str | None) -> list[tuple[FolderConsent, TrustItem]]:
-        known = [(part, part.answers()) for part in self.parts]
-        return [(part, item) for part, answers in known for item in part.read() if answers.get(item.digest) in wanted]
+    def _items(self, *wanted: str | None) -> list[TrustItem]:
+        return [item for part in self.parts for item in part.items(*wanted)]
 
     def revoke(self) -> None:
         with _changing() as known:
-            for folders in known.values():
-                for part in self.parts:
-                    _ = folders.pop(part.key, None)
+            for part in self.parts:
+                _ = known.pop(part.key, None)
         for part in reversed(self.parts):  # the settings last: a file of them that cannot be read keeps no server running
             part.revoked()
             part.answered()
 
     def answered_elsewhere(self) -> bool | None:
-        if self.waiting() or not self._answered(ALLOWED, REFUSED):
+        if self.waiting() or not self._items(ALLOWED, REFUSED):
             return None
         for part in self.parts:
             part.answered()
         return not self.refused()
 
     def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        found = self._answered(None) or self._answered(REFUSED)
-        check_shown([item for _, item in found], shown)
-        digests: dict[FolderConsent, list[str]] = {}
-        for part, item in found:
-            digests.setdefault(part, []).append(item.digest)
-        for part, own in digests.items():
-            part.keep(own, ALLOWED if is_trusted else REFUSED)
-            part.answered()
+        wanted = None if self.waiting() else REFUSED
+        found = [(part, part.items(wanted)) for part in self.parts]
+        check_shown([item for _, items in found for item in items], shown)
+        for part, items in found:
+            if items:
+                part.keep([item.digest for item in items], ALLOWED if is_trusted else REFUSED)
+                part.answered()
 
 
-def trusted_folders() -> Mapping[str, tuple[str, ...]]:
-    """Return every folder of which something was trusted, by name, with the kinds of what; some may have changed since."""
-    kinds: dict[str, tuple[str, ...]] = {}
-    for kind, folders in _load().items():
-        for folder, own in folders.items():
-            if folder and ALLOWED in own.values():
-                kinds[folder] = (*kinds.get(folder, ()), _SHOWN_KINDS.get(kind, kind))
-    return dict(sorted(kinds.items()))
-
-
-def _file() -> Path:
-    return state_dir() / "brought.json"
+def trusted_folders() -> Mapping[str, Sequence[TrustItem]]:
+    """Return what was trusted in every folder, by the folder's name; some of it may have changed since."""
+    found = {
+        folder: [item for answer, items in own.values() if answer == ALLOWED for item in items]
+        for folder, own in sorted(_load().items())
+        if folder
+    }
+    return {folder: items for folder, items in found.items() if items}
 
 
 @contextlib.contextmanager
-def _changing() -> Iterator[Answers]:
+def _changing() -> Iterator[_Answers]:
     """Let the answers be changed, which other processes do too, and keep them.
 
     Raises:
         ConfigError: they cannot be kept.
     """
-    file = _file()
+    file = state_dir() / "trust.json"
     try:
         with locked(file.with_suffix(".lock")):
             yield (known := _load())
-            write_whole(file, json.dumps(known, indent=1))
-            with contextlib.suppress(OSError):
-                (config_dir() / "trust.json").unlink()  # its yes must not count again once this file is gone
+            values = {
+                folder: {
+                    key: [answer, [(item.kind, item.source, item.text) for item in items]]
+                    for key, (answer, items) in own.items()
+                }
+                for folder, own in known.items()
+            }
+            write_whole(file, json.dumps(values, indent=1))
+            (state_dir() / "brought.json").unlink(missing_ok=True)  # its yes must not count again once this file is gone
     except OSError as error:
         raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
 
 
-def _load() -> Answers:
-    """Return the answers; a file that cannot be read trusts nothing."""
-    try:
-        found = json.loads(_file().read_bytes()[:_MAX_BYTES])
-        known = {kind: {folder: _by_hash(own) for folder, own in folders.items()} for kind, folders in found.items()}
-    except FileNotFoundError:
-        known = {}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return {BROUGHT_SETTINGS: {}}
-    return known if BROUGHT_SETTINGS in known else {**_earlier(), **known}
-
-
-def _by_hash(own: Mapping[str, str]) -> dict[str, str]:
-    """Return a folder's answers; the oldest files have the hash by the answer."""
-    pairs = [(value, key) if key in (ALLOWED, REFUSED) else (key, value) for key, value in own.items()]
-    return {digest: word for digest, word in pairs if word in (ALLOWED, REFUSED)}
-
-
-def _earlier() -> Answers:
-    """Return the answers to settings and servers as earlier versions kept them: the first answer here takes their place."""
-    settings: dict[str, dict[str, str]] = {}
-    servers: dict[str, dict[str, str]] = {}
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        for folder, answer in json.loads((config_dir() / "trust.json").read_bytes()).items():
-            settings[folder] = {str(answer["digest"]): ALLOWED if answer["is_trusted"] is True else REFUSED}
-    for file in (state_dir() / "mcp").glob("*.json"):
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            known = json.loads(file.read_bytes())
-            answers = {f"{file.stem}:{known[word]}": word for word in (ALLOWED, REFUSED) if known[word]}
-            servers.setdefault(known.get("folder", ""), {}).update(answers)
-    return {BROUGHT_SETTINGS: settings, BROUGHT_SERVERS: servers}
+def _load() -> _Answers:
+    """Return the answers, until one was given those in the file of earlier versions; one that cannot be read trusts nothing."""
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+        try:
+            found = json.loads((state_dir() / "trust.json").read_bytes()[:_MAX_BYTES])
+        except FileNotFoundError:
+            found = {}
+            for kind, folders in json.loads((state_dir() / "brought.json").read_bytes()[:_MAX_BYTES]).items():
+                for folder, own in folders.items():
+                    shown = [(kind, "", "of an earlier version")]
+                    found.setdefault(folder, {}).update({f"{kind}:{digest}": (word, shown) for digest, word in own.items()})
+        return {
+            folder: {
+                key: (answer, [TrustItem(str(kind), str(source), str(text)) for kind, source, text in items])
+                for key, (answer, items) in own.items()
+                if answer in (ALLOWED, REFUSED)
+            }
+            for folder, own in found.items()
+        }
+    return {}

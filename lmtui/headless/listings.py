@@ -325,14 +325,10 @@ async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int
 
 
 async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
-    if arguments.action != "trust" and (arguments.list or arguments.revoke is not None):
-        raise UsageError("--list and --revoke go with trust", "Write: lmtui config trust --list")
     if arguments.action == "path":
         for path in (config_dir() / "config.toml", workspace_dir(workspace) / "config.toml", rules_file()):
             say(f"{path}  {'there' if path.exists() else 'not there'}")
         return 0
-    if arguments.action == "trust":
-        return trust_report.report(workspace, loaded, arguments)
     told = {name: {"value": _told(name, loaded), "source": loaded.sources[name]} for name in SETTINGS}
     print_report(told, _setting_lines(workspace, loaded), is_json=arguments.json)
     return 0
@@ -359,4 +355,5 @@ REPORTS: dict[str, Report] = {
     "doctor": doctor.report,
     "sandbox": sandbox_report,
     "config": _config,
+    "trust": trust_report.report,
 }

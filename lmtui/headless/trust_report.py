@@ -1,4 +1,4 @@
-"""`lmtui config trust`: what a folder brings, the answer to it, what is trusted by now, and taking that back."""
+"""`lmtui trust`: what a folder brings, the answer to it, what is trusted by now, and taking that back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
 from lmtui.core.sanitize import escape_invisible_line, sanitize_line
 from lmtui.core.tool_servers import Reach, ToolServers
-from lmtui.core.trust import Trust, TrustItem, kinds_text, part_by_time
+from lmtui.core.trust import Trust, TrustItem, kinds_text, outcome_text
 
 YES = ("y", "yes")
 _KEY = "s"
@@ -27,8 +27,8 @@ Say = Callable[[str], object]
 def item_lines(items: Sequence[TrustItem]) -> Iterator[str]:
     """Yield what the folder brings, with a warning where something looks like something else."""
     for item in items:
-        yield f"{item.kind}, {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}"
-        if found := warning((item.text,)):
+        yield f"{item.kind}, {escape_invisible_line(item.source)}: {escape_invisible_line(item.words)}"
+        if found := warning((item.words,)):
             yield f"  {found}"
 
 
@@ -60,24 +60,15 @@ def pick(rows: Sequence[str], question: str, read: Read, say: Say) -> int | None
     return int(typed) - 1 if typed.isdecimal() and 0 < int(typed) <= len(rows) else None
 
 
-def outcome_text(items: Sequence[TrustItem], typed: str) -> str:
-    """Return when what was asked about holds after an answer, in an lmtui that is open too."""
-    if typed not in YES:
-        return "lmtui ignores all of this."
-    now, later = part_by_time(items)
-    parts = [f"From now on: {kinds_text(now)}."] if now else []
-    return " ".join([*parts, *([f"From the next session on: {kinds_text(later)}."] if later else [])])
-
-
 EXIT_BLOCKED = 3
 
 
-def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Show what the folder brings and ask once whether it holds; or list what is trusted, or take it back."""
     features = idle_features(workspace)
     trust = with_settings(features.trust, workspace, lambda: loaded.waiting)
     if arguments.revoke is not None:
-        return _revoke(Path(os.path.realpath(Path(arguments.revoke).expanduser())) if arguments.revoke else workspace)
+        return _revoke(Path(arguments.revoke) if arguments.revoke else workspace)
     if arguments.list:
         return _list(workspace, trust.trusted(), trusted_folders(), is_json=arguments.json)
     return _ask(workspace, trust, features, is_yes=arguments.yes)
@@ -93,39 +84,40 @@ def _ask(workspace: Path, trust: Trust, features: WorkspaceFeatures, *, is_yes: 
         say(line)
     if not items:
         rest = f"{workspace} brings nothing {'else ' if problems else ''}that needs trust."
-        say("All of this is trusted; `lmtui config trust --revoke` takes it back." if trusted else rest)
+        say("All of this is trusted; `lmtui trust --revoke` takes it back." if trusted else rest)
         return 1 if problems and not trusted else 0
     if trusted:
         say(f"Trusted by now: {kinds_text(trusted)}.  It is about: {kinds_text(items)}.")
     if not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
         held = "lmtui ignores all of this." if not trusted else "lmtui ignores the rest."
-        say(f"{held} `lmtui config trust --yes` trusts it as it is now; a change asks again.")
+        say(f"{held} `lmtui trust --yes` trusts it as it is now; a change asks again.")
         return EXIT_BLOCKED
     typed = "y" if is_yes else ask_trust(items, features.extensions[ToolServers].choose_reach, input, print)
     if typed is None:
         return _ask(workspace, trust, features, is_yes=False)
     trust.answer(items, is_trusted=typed in YES)
-    say(outcome_text(items, typed))
+    say(outcome_text(items, is_trusted=typed in YES))
     return 0
 
 
-def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, tuple[str, ...]], *, is_json: bool) -> int:
+def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, Sequence[TrustItem]], *, is_json: bool) -> int:
     """Print what is trusted here, and the other folders in which something is."""
-    others = {folder: kinds for folder, kinds in folders.items() if folder != str(workspace)}
+    others = {folder: items for folder, items in folders.items() if folder != str(workspace)}
     items = [{"kind": each.kind, "source": each.source, "text": each.text} for each in trusted]
-    found = [{"folder": folder, "kinds": list(kinds)} for folder, kinds in others.items()]
+    found = [{"folder": folder, "kinds": list(dict.fromkeys(each.kind for each in own))} for folder, own in others.items()]
     lines = [f"{workspace}: {kinds_text(trusted) or 'nothing is trusted'}", *item_lines(trusted)]
     if others:
         lines += ["Other folders, as they were when you said yes:"]
-        lines += [f"    {sanitize_line(folder)}  {', '.join(kinds)}" for folder, kinds in others.items()]
+        lines += [f"    {sanitize_line(folder)}  {kinds_text(items)}" for folder, items in others.items()]
     if trusted or others:
-        lines.append("`lmtui config trust --revoke [DIR]` takes it back.")
+        lines.append("`lmtui trust --revoke [DIR]` takes it back.")
     print_report({"folder": str(workspace), "trusted": items, "others": found}, lines, is_json=is_json)
     return 0
 
 
 def _revoke(folder: Path) -> int:
-    nothing = f"Nothing that {folder} brings was trusted; `lmtui config trust --list` names the folders where something is."
+    folder = Path(os.path.realpath(folder.expanduser()))
+    nothing = f"Nothing that {folder} brings was trusted; `lmtui trust --list` names the folders where something is."
     gone = f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it."
     trust = idle_features(folder).trust
     was_any = str(folder) in trusted_folders() or trust.trusted()

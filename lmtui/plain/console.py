@@ -29,8 +29,9 @@ from lmtui.core.sanitize import escape_invisible, escape_invisible_line, plurali
 from lmtui.core.servers import KEY_NOTES, ServerFound, lack_text
 from lmtui.core.sessions import Answer, SessionHost
 from lmtui.core.tool_servers import Reach, ToolServers
+from lmtui.core.trust import outcome_text
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
-from lmtui.headless.trust_report import YES, ask_trust, item_lines, outcome_text, pick
+from lmtui.headless.trust_report import YES, ask_trust, item_lines, pick
 from lmtui.paths import state_dir, without_keys
 from lmtui.plain.commands import PlainCommands, part_text
 from lmtui.plain.plain_session import AnswerChoice, AnsweredElsewhere, LineTerminal, LoopThread, PlainSession, Terminal
@@ -114,9 +115,9 @@ def ask_for_trust(plain: PlainSession) -> None:
             if typed:
                 plain.host.trust.answer(waiting, is_trusted=typed in YES)
             if typed is not None:
-                plain.say(outcome_text(waiting, typed))
+                plain.say(outcome_text(waiting, is_trusted=typed in YES))
         except LmtuiError as error:
-            plain.say(f"error: {error.full_text()}", outcome_text(waiting, ""))
+            plain.say(f"error: {error.full_text()}", outcome_text(waiting, is_trusted=False))
 
 
 def _choose_reach(plain: PlainSession, server: str, reach: Reach) -> None:

@@ -430,6 +430,6 @@ def test_what_a_folder_brings_is_said_once_and_not_taken(agent: Agent) -> None:
     agent.prompt(session_id, "hello")
     agent.prompt(agent.new_session(), "hello")
     notes = [each["content"]["text"] for each in agent.updates("agent_thought_chunk")]
-    assert len([each for each in notes if "that you have not trusted" in each and "lmtui config trust" in each]) == 1
+    assert len([each for each in notes if "that you have not trusted" in each and "lmtui trust" in each]) == 1
     time.sleep(0.2)
     assert not (agent.workspace / "evil.txt").exists()

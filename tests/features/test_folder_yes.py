@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ from lmtui.features.folder_consent import FolderConsent, FolderTrust, replace_fi
 from tests.sets import for_each
 from tests.trusting import say
 
-ONE, TWO, PAPER = (TrustItem("hook", "hooks.json", "Stop: true", digest) for digest in ("one", "two", "paper-1:x"))
+ONE, TWO = (TrustItem("hook", "hooks.json", "Stop: true", digest) for digest in ("one", "two"))
+
+
+HOOK = TrustItem("hook", "hooks.json", "Stop: true")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +53,7 @@ def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder, 
 def test_a_change_asks_again_a_no_can_be_taken_back_and_nothing_brought_is_nothing_asked(folder: Folder) -> None:
     say(folder.yes, is_trusted=True)
     folder.brought = [TWO]
-    assert (folder.yes.waiting(), folder.holds("two", "one")) == ([TWO], [False, True])
+    assert (folder.yes.waiting(), folder.holds("two", "one")) == ([replace(TWO, change="contents changed")], [False, True])
     say(folder.yes, is_trusted=False)
     assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ([], [TWO], False)
     say(folder.yes, is_trusted=True)
@@ -62,7 +66,7 @@ def test_what_is_taken_back_waits_whatever_its_kind_and_other_folders_keep_their
     own, elsewhere = FolderTrust(folder.of(None)), FolderTrust(folder.of(tmp_path / "else", "agents"))
     for trust in (folder.yes, folder.other, own, elsewhere):
         say(trust, is_trusted=True)
-    assert trusted_folders() == {str(tmp_path): ("hooks", "commands"), str(tmp_path / "else"): ("sub-agents",)}
+    assert trusted_folders() == {str(tmp_path): [HOOK, HOOK], str(tmp_path / "else"): [HOOK]}
     folder.told.clear()
     folder.yes.revoke()
     assert [trust.waiting() for trust in (folder.yes, folder.other, own)] == [[ONE], [ONE], []]
@@ -70,29 +74,22 @@ def test_what_is_taken_back_waits_whatever_its_kind_and_other_folders_keep_their
     assert list(trusted_folders()) == [str(tmp_path / "else")]
 
 
-@for_each("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"/": 3}}'])
-def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, home: Path, text: str) -> None:
-    replace_file(home / "state" / "brought.json", text)
+@for_each("text", ["{", "[]", '{"/": 3}', '{"/": {"hooks:one": ["allowed"]}}', '{"/": {"hooks:one": ["allowed", [1]]}}'])
+def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, home: Path, tmp_path: Path, text: str) -> None:
+    replace_file(home / "state" / "trust.json", text.replace("/", str(tmp_path)))
     assert (folder.holds("one"), folder.yes.waiting()) == ([False], [ONE])
     say(folder.yes, is_trusted=True)
     assert folder.holds("one") == [True]
 
 
-def test_answers_of_earlier_versions_hold_until_they_are_taken_back(folder: Folder, home: Path, tmp_path: Path) -> None:
-    folder.brought = [ONE, PAPER]
-    settings, servers = FolderTrust(folder.of(tmp_path, "settings")), FolderTrust(folder.of(tmp_path, "MCP servers"))
-    known = json.dumps({"allowed": "", "refused": "x", "folder": str(tmp_path)})
-    answers = json.dumps({str(tmp_path): {"digest": "one", "is_trusted": True}})
-    replace_file(home / "state/brought.json", json.dumps({"hooks": {str(tmp_path): {"allowed": PAPER.digest}}}))
-    for name, text in (("config/trust.json", answers), ("state/mcp/paper-1.json", known), ("state/mcp/b.json", "{")):
-        replace_file(home / name, text)
-    assert (settings.trusted(), servers.refused(), folder.yes.trusted()) == ([ONE], [PAPER], [PAPER])
-    say(folder.yes, is_trusted=True)
-    assert (settings.trusted(), servers.refused(), len(folder.yes.trusted())) == ([ONE], [PAPER], 2)
+def test_answers_of_an_earlier_version_hold_until_they_are_taken_back(folder: Folder, home: Path, tmp_path: Path) -> None:
+    earlier = {kind: {str(tmp_path): {"one": word}} for kind, word in (("hooks", "allowed"), ("commands", "refused"))}
+    replace_file(home / "state/brought.json", json.dumps(earlier))
+    assert (folder.yes.trusted(), folder.other.refused()) == ([ONE], [ONE])
+    say(folder.other, is_trusted=True)
+    assert (folder.yes.trusted(), folder.other.trusted()) == ([ONE], [ONE])
     folder.yes.revoke()
-    assert [len(trust.waiting()) for trust in (settings, servers, folder.yes)] == [2, 2, 2]
-    (home / "state/brought.json").unlink()
-    assert len(settings.waiting()) == 2
+    assert (folder.yes.waiting(), folder.other.waiting()) == ([ONE], [ONE])
 
 
 def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder) -> None:

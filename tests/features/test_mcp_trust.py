@@ -202,7 +202,8 @@ def test_an_address_runs_elsewhere_and_a_name_must_be_known(workspace: Path) -> 
 
 def test_an_lmtui_that_runs_writes_over_no_answer_that_another_kept(workspace: Path) -> None:
     entry, trust = name_server(workspace, command="x"), trust_in(workspace)
-    (running := Memory(workspace, entry)).keep(Known(allowed=entry.digest, folder=str(workspace)))  # by an earlier version
+    say(trust, is_trusted=True)
+    (running := Memory(workspace, entry)).keep(Known())
     running.keep(replace(running.known, has_resources=True))
     set_reach(workspace, "paper", Reach.HOST)
     running.keep(replace(running.known, tools=TOOLS, tools_digest=tools_digest(TOOLS)))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 from lmtui.app.settings_trust import load_trusted
+from lmtui.core.trust import kinds_text
 from lmtui.features.folder_consent import trusted_folders
 from lmtui.headless.trust_report import EXIT_BLOCKED, report
 
@@ -30,9 +32,8 @@ class Folder:
         (self.path / ".claude" / "agents" / "heron.md").write_text(AGENT)
 
     def trust(self, *, yes: bool = False, lists: bool = False, revoke: str | None = None, is_json: bool = False) -> int:
-        return report(
-            self.path, load_trusted(self.path, {}, {}), argparse.Namespace(yes=yes, list=lists, revoke=revoke, json=is_json)
-        )
+        arguments = argparse.Namespace(yes=yes, list=lists, revoke=revoke, json=is_json)
+        return asyncio.run(report(self.path, load_trusted(self.path, {}, {}), arguments))
 
     def said(self) -> str:
         return self._capsys.readouterr().out
@@ -54,14 +55,16 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     assert folder.trust(yes=True) == 0
     assert "From now on: 1 MCP server, 1 skill, 1 sub-agent. From the next session on: 1 setting, 1 hook." in folder.said()
     assert folder.trust() == 0
-    assert "All of this is trusted; `lmtui config trust --revoke` takes it back." in folder.said()
-    assert trusted_folders() == {str(folder.path): ("settings", "MCP servers", "hooks", "skills", "sub-agents")}
+    assert "All of this is trusted; `lmtui trust --revoke` takes it back." in folder.said()
+    assert {folder: kinds_text(items) for folder, items in trusted_folders().items()} == {
+        str(folder.path): "1 setting, 1 MCP server, 1 hook, 1 skill, 1 sub-agent"
+    }
     assert folder.trust(revoke="") == 0
     assert "Nothing that" in folder.said()
     assert (trusted_folders(), folder.trust()) == ({}, EXIT_BLOCKED)
 
 
-def test_the_list_names_items_here_and_other_folders(
+def test_the_list_names_items_here_and_other_folders_which_are_taken_back_though_their_files_are_gone(
     folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder.bring_all()
@@ -73,24 +76,14 @@ def test_the_list_names_items_here_and_other_folders(
     assert folder.trust(lists=True) == 0
     text = folder.said()
     assert "1 setting, 1 MCP server, 1 hook, 1 skill" in text
-    assert f"    {other.path}  MCP servers" in text
+    assert f"    {other.path}  1 MCP server" in text
     folder.trust(lists=True, is_json=True)
     found = json.loads(folder.said())
     assert [item["kind"] for item in found["trusted"]] == ["setting", "MCP server", "hook", "skill", "sub-agent"]
-    assert found["others"] == [{"folder": str(other.path), "kinds": ["MCP servers"]}]
-
-
-def test_another_folder_is_taken_back_by_its_path_though_it_is_gone(
-    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = Folder(tmp_path / "other", capsys)
-    other.bring_all()
-    other.trust(yes=True)
+    assert found["others"] == [{"folder": str(other.path), "kinds": ["MCP server"]}]
     (other.path / ".mcp.json").unlink()
     folder.trust(revoke=str(other.path))
-    assert trusted_folders() == {}
-    (other.path / ".mcp.json").write_text(json.dumps(SERVERS))
-    assert other.trust() == EXIT_BLOCKED
+    assert list(trusted_folders()) == [str(folder.path)]
 
 
 @pytest.mark.parametrize(("name", "text"), [(".mcp.json", "{"), (".lmagent/hooks.json", '{"hooks": ')])
@@ -123,15 +116,24 @@ def test_a_broken_hook_before_tools_waits_for_a_yes_like_the_others(folder: Fold
     assert folder.trust(yes=True) == 0
 
 
-def test_what_came_later_is_asked_about_beside_what_is_trusted(folder: Folder) -> None:
-    (folder.path / ".mcp.json").write_text(json.dumps(SERVERS))
+def test_a_change_is_asked_about_beside_what_is_trusted_and_says_what_was_there_before(folder: Folder) -> None:
+    folder.bring_all()
     folder.trust(yes=True)
-    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
+    (folder.path / ".lmagent" / "config.toml").write_text('mode = "normal"\nnetwork = "on"\n')
+    (folder.path / ".mcp.json").write_text(json.dumps(SERVERS).replace("paper_server", "other"))
+    (folder.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(SKILL + "More.\n")
     folder.said()
     assert folder.trust() == EXIT_BLOCKED
     said = folder.said()
-    assert "Trusted by now: 1 MCP server.  It is about: 1 hook." in said
+    assert "Trusted by now: 1 hook, 1 sub-agent.  It is about: 2 settings, 1 MCP server, 1 skill." in said
     assert "lmtui ignores the rest." in said
+    changed = (
+        "mode = normal (was mode = auto)",
+        "network = on (new)",
+        "other.py (was paper: python3 paper_server.py)",
+        "Tidy up (contents changed)",
+    )
+    assert all(words in said for words in changed)
 
 
 def test_where_a_server_runs_is_chosen_before_the_yes(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

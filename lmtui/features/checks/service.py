@@ -230,7 +230,7 @@ class ChecksService(WorkspaceFeature):
         own = load_config(folder, {}, {}, trusted=load_config(folder, {}, {}).digest).config
         if not commands and wanted in parse_profiles(own.check_profiles):
             why = f"The check profile {sanitize_line(wanted)!r} comes from this folder's settings, which are not trusted"
-            raise UsageError(why, "Look at them and trust them with `lmtui config trust`.")
+            raise UsageError(why, "Look at them and trust them with `lmtui trust`.")
         if name and not commands:
             raise UsageError(self._missing(name), _ADD)
 

@@ -221,7 +221,7 @@ def _left_out(files: HookFiles) -> tuple[str, ...]:
     count, names = len(files.folders), ", ".join(dict.fromkeys(entry.source for entry in files.folders))
     number, it, it_is = ("1 hook", "it", "it is") if count == 1 else (f"{count} hooks", "them", "they are")
     why = f"{number} of this folder ({names}) left out: nobody said yes to {it} as {it_is} now."
-    return (f"{why}  `/trust` or `lmtui config trust` asks.",)
+    return (f"{why}  `/trust` or `lmtui trust` asks.",)
 
 
 MOST_HELD = 3

@@ -65,7 +65,7 @@ class InboxFolder:
         self._waiting = {name: seen for name, seen in self._waiting.items() if name in names}
         if names and not self.may_read():
             count = f"{len(names)} tasks wait" if len(names) > 1 else "1 task waits"
-            self._tell("untrusted", f"{count} in .lmagent/inbox: this folder's inbox is not trusted (lmtui config trust)")
+            self._tell("untrusted", f"{count} in .lmagent/inbox: this folder's inbox is not trusted (lmtui trust)")
             return
         for name in names:
             self._take(self._folder / name)

@@ -55,13 +55,9 @@ class Known:
     `tools_digest` is the hash of the tools that were accepted last, `tools_of` that of the entry that had them.  `accepted`
     has the digest of those that were accepted last in each kind of sandbox, as a server may name its zone or its paths.
     `is_on` is the user's switch, None where they left it as the file has it.  `choice` is where the user lets it run, and
-    `has_resources` whether it had any.  `allowed`, `refused` and `folder` are an answer that an earlier version kept here; it
-    stays in the file until it is carried over (`FolderConsent`).
+    `has_resources` whether it had any.
     """
 
-    allowed: str = ""
-    refused: str = ""
-    folder: str = ""
     tools_digest: str = ""
     tools_of: str = ""
     tools: tuple[RawTool, ...] = ()

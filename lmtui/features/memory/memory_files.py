@@ -30,7 +30,7 @@ KIND = "note"
 _MAX_BYTES = 262_144
 _HEADS = {MemoryScope.PROJECT: "# Notes for this folder", MemoryScope.USER: "# Notes for all folders"}
 _CHECK = "Check permissions and free disk space."
-_NO_TRUST = "To review them, type /trust or run `lmtui config trust`."
+_NO_TRUST = "To review them, type /trust or run `lmtui trust`."
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from lmtui.core.look_alikes import warning
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.tool_servers import Reach, ToolServers
-from lmtui.core.trust import TrustItem, kinds_text, part_by_time
-from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
+from lmtui.core.trust import TrustItem, outcome_text
+from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.approval_text import titled
@@ -45,7 +45,7 @@ def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
             source = item.source
             found += [*([()] if found else []), *whole_text(escape_invisible_line(source), width, "strong")]
         room = max(8, width - kind_cells - 4)
-        lines = [*whole_text(escape_invisible_line(item.text), room), *whole_text(warning((item.text,)), room, "bad")]
+        lines = [*whole_text(escape_invisible_line(item.words), room), *whole_text(warning((item.words,)), room, "bad")]
         lines = [line for line in lines if line]
         kinds = [sanitize_line(item.kind), *([""] * (len(lines) - 1))]
         found += [
@@ -54,7 +54,7 @@ def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
     return found
 
 
-TRUSTED_NOTE = "A change to any of these asks again. `lmtui config trust --list` names your other folders."
+TRUSTED_NOTE = "A change to any of these asks again. `lmtui trust --list` names your other folders."
 
 
 class Trusted(Reading[bool], inherit_bindings=False):
@@ -73,7 +73,7 @@ class Trusted(Reading[bool], inherit_bindings=False):
     @work(group="trusted", exclusive=True)
     async def action_rules_revoke(self) -> None:
         """Ask, then take all of it back."""
-        text = f"{pluralize(len(self._items), 'item')}: none of it holds any more until you trust it again."
+        text = f"{pluralize(len(self._items), 'item')}: nothing from it is used until you trust it again."
         if not await self.app.push_screen_wait(Confirm("Take back your trust in this folder?", text)):
             return
         try:
@@ -252,22 +252,9 @@ class TrustController:
             self._workbench.say("this folder brings nothing that needs your trust")
 
     def _answered(self, items: Sequence[TrustItem], is_trusted: bool | None) -> None:
-        if is_trusted:
-            self._workbench.say(trusted_words(items))
-        elif is_trusted is False:
-            self._workbench.say("not trusted: none of it holds; /trust asks again")
+        if is_trusted is not None:
+            self._workbench.say(outcome_text(items, is_trusted=is_trusted))
 
     def _taken_back(self, is_done: bool | None) -> None:
         if is_done:
-            key = first_key(command("session.new"))
-            words = f"its servers end now; hooks and settings hold on in sessions that are open ({key} opens one without)"
-            self._workbench.say(f"taken back: {words}")
-
-
-def trusted_words(items: Sequence[TrustItem]) -> str:
-    """Return what of the items that were trusted just now holds at once, and what from the next session on."""
-    now, later = part_by_time(items)
-    key = first_key(command("session.new"))
-    parts = [f"hold now: {kinds_text(now)}"] if now else []
-    parts += [f"from the next session on ({key} opens one): {kinds_text(later)}"] if later else []
-    return f"trusted; {'; '.join(parts)}"
+            self._workbench.say("Trust revoked. Its servers stop; open sessions keep its hooks and settings.")

@@ -140,7 +140,7 @@ async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted
 async def after_a_yes_it_says_what_holds_now_and_what_from_the_next_session(driver: Driver) -> None:
     await ask(driver, *BROUGHT)
     await driver.press("t")
-    said = "trusted; hold now: 1 MCP server; from the next session on (F4 opens one): 2 hooks"
+    said = "From now on: 1 MCP server. From the next session on: 2 hooks."
     await driver.until(lambda: said in driver.text("#say").replace("\n", " "))
 
 
@@ -155,7 +155,7 @@ async def what_is_trusted_is_listed_and_taken_back_after_a_question(driver: Driv
     assert trust.trusted_items == list(BROUGHT)
     await driver.press("d", to="Confirm")
     await driver.press("y")
-    await driver.until(lambda: "taken back: its servers end now" in driver.text())
+    await driver.until(lambda: "Trust revoked. Its servers stop" in driver.text())
     assert trust.trusted_items == []
 
 
