@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 from lmtui.commands.command import (
     Begin,
@@ -18,7 +20,7 @@ from lmtui.commands.command import (
 )
 from lmtui.commands.session_commands import SCREEN
 from lmtui.core.connection_profiles import PROFILES_URL
-from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.errors import SandboxError, ToolError, UsageError
 from lmtui.core.event_text import (
     INDENT,
     begin_deep,
@@ -32,9 +34,51 @@ from lmtui.core.event_text import (
 )
 from lmtui.core.events import PlanChanged
 from lmtui.core.permissions.rules import Mode
+from lmtui.core.proposals import Proposal, read_proposal
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.servers import server_lines
 from lmtui.core.workspace import Changes
+
+_PLAN_HEAD = "# The plan as YAML. Change, add, move or delete what you like; lines that begin with # do not count.\n\n"
+_HEAD = ("title", "goal", "risks", "steps")
+_STEP = ("id", "text", "files", "commands", "verification", "risk", "depends_on")
+
+
+def plan_text(proposal: Proposal) -> str:
+    """Return a plan as YAML, to be edited."""
+    yaml = importlib.import_module("yaml")  # few plans are edited, and every start is timed
+    steps = [{name: found for name in _STEP if (found := getattr(step, name))} for step in proposal.steps]
+    head = {name: found for name in _HEAD[:-1] if (found := getattr(proposal, name))}
+    dumper: Any = type("Dumper", (yaml.SafeDumper,), {})  # YAML folds lines unless they are quoted
+    dumper.add_representer(
+        str, lambda own, text: own.represent_scalar("tag:yaml.org,2002:str", text, '"' if len(text.splitlines()) > 1 else None)
+    )
+    found = yaml.dump({**head, "steps": steps}, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
+    return f"{_PLAN_HEAD}{found}"
+
+
+def read_plan(text: str) -> Proposal:
+    """Return the plan that was edited.
+
+    Raises:
+        UsageError: it is not YAML (the text names the line), or cannot be carried out.
+    """
+    yaml = importlib.import_module("yaml")
+    try:
+        found = yaml.safe_load(text)
+        given = found if isinstance(found, dict) else {"steps": found}
+        steps = [step for step in given.get("steps") or () if isinstance(step, dict)]
+        for names, known in ((given, _HEAD), *((step, _STEP) for step in steps)):
+            if unknown := [str(name) for name in names if name not in known]:
+                raise UsageError(f"{unknown[0]!r} is not allowed here; use {', '.join(known)}")
+        return read_proposal(given)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        raise UsageError(f"{where}the plan is not valid YAML: {getattr(error, 'problem', error)}") from error
+    except ToolError as error:
+        raise UsageError(str(error)) from error
+
 
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
 

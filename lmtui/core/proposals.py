@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import first_of, line_of, objects_in, read_loose_json, text_of, texts_of
 from lmtui.core.plan import PlanStep, cycle_of, named, needs
 
@@ -100,7 +100,7 @@ _FILES = ("files", "file_paths", "paths", "file", "path")
 _COMMANDS = ("commands", "command", "shell", "run")
 _WRAPPERS = ("plan", "proposal", "approved_plan", "arguments", "parameters")
 _LEVELS = {"l": "low", "m": "medium", "h": "high"}
-_NUMBER = re.compile(r"\A\s*(?:step\s*)?\d+\s*[.):](?!\d)\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"\A(?:\s*(?:step\s*)?\d+\s*[.):](?!\d)\s*)+", re.IGNORECASE)
 _LIST_MARK = re.compile(r"\A\s*(?:[-*•]|(?:step\s*)?\d+\s*[.):])\s+", re.IGNORECASE)
 
 
@@ -208,110 +208,4 @@ def _read_step(given: object, number: int, numbers: Mapping[str, int]) -> PlanSt
         risk=_LEVELS.get(str(first_of(given, ("risk", "risk_level")) or "low").strip().lower()[:1], "medium"),
         files=texts_of(first_of(given, _FILES)),
         commands=texts_of(first_of(given, _COMMANDS)),
-    )
-
-
-HELP = """\
-# The plan. Change, add, move or delete what you like; empty lines and lines that begin with # do not count.
-# A step begins with "step" and its number; below it come, each as often as needed:
-#   file: a path    run: a command    check: how it is verified    risk: low, medium or high    after: 1, 2
-# A text that continues begins the next line with |
-"""
-_HEAD = ("title", "goal", "risk")
-_OF_STEP = ("file", "run", "check", "risk", "after")
-_FIELD = re.compile(r"\s*([A-Za-z]+)\s*([0-9]*)\s*:[ \t]?(.*)", re.DOTALL)
-_MORE = re.compile(r"\s*\|[ \t]?(.*)", re.DOTALL)
-
-
-def to_text(proposal: Proposal, *, with_help: bool = True) -> str:
-    """Return a plan as text."""
-    lines = [*_field("title", proposal.title)]
-    lines += _field("goal", proposal.goal) if proposal.goal else []
-    lines += [line for risk in proposal.risks for line in _field("risk", risk)]
-    for step in proposal.steps:
-        lines += ["", *_step_lines(step)]
-    return f"{HELP}\n" * with_help + "\n".join(lines) + "\n"
-
-
-def _step_lines(step: PlanStep) -> Iterator[str]:
-    yield from _field(f"step {step.id}", step.text)
-    for name, values in (("file", step.files), ("run", step.commands), ("check", (step.verification,))):
-        for value in values:
-            yield from _field(f"  {name}", value) if value else ()
-    if step.risk != STEP_RISKS[0]:
-        yield f"  risk: {step.risk}"
-    if step.depends_on:
-        yield f"  after: {', '.join(map(str, step.depends_on))}"
-
-
-def _field(name: str, value: str) -> Iterator[str]:
-    first, *rest = value.split("\n")
-    yield f"{name}: {first}"
-    indent = "    " if name.startswith(" ") else "  "
-    yield from (f"{indent}| {line}" for line in rest)
-
-
-def from_text(text: str) -> Proposal:
-    """Return the plan that a text holds.
-
-    Raises:
-        UsageError: it holds none, or one that cannot be carried out; the message names the line.
-    """
-    head: list[tuple[str, str]] = []
-    steps: dict[int, list[tuple[str, str]]] = {}
-    lines: dict[int, int] = {}
-    current = head
-    for line, name, digits, value in _fields(text):
-        known = _OF_STEP if steps else _HEAD
-        if name == "step":
-            number = int(digits) if digits and len(digits) < 6 else max(steps, default=0) + 1
-            if number in steps:
-                raise UsageError(f"line {line}: there is a step {number} already")
-            lines[number] = line
-            current = steps[number] = []
-        elif name not in known:
-            raise UsageError(f"line {line}: {name!r} is not allowed here; use one of {', '.join(known)} and step")
-        current.append((name, value))
-    found = tuple(_step(number, fields, lines[number]) for number, fields in steps.items())
-    title, goal = (" ".join(_texts(head, name)) for name in ("title", "goal"))
-    proposal = Proposal(title, found, goal, _texts(head, "risk"))
-    if problem := find_problem(proposal):
-        named_step = re.search(r"steps? (\d+)", problem)
-        raise UsageError(f"line {lines.get(int(named_step[1]), 1) if named_step else 1}: {problem}")
-    return proposal
-
-
-def _fields(text: str) -> list[tuple[int, str, str, str]]:
-    """Return each field: the line in which it begins, its name, the number behind that, its text."""
-    found: list[tuple[int, str, str, list[str]]] = []
-    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        if more := _MORE.fullmatch(line):
-            if not found:
-                raise UsageError(f"line {number}: nothing before it could continue")
-            found[-1][3].append(more[1])
-        elif field := _FIELD.fullmatch(line):
-            found.append((number, field[1].lower(), field[2], [field[3]]))
-        else:
-            raise UsageError(f"line {number}: {line.strip()[:40]!r} begins with none of the names; a text continues with |")
-    return [(number, name, digits, "\n".join(lines).strip()) for number, name, digits, lines in found]
-
-
-def _texts(fields: Sequence[tuple[str, str]], name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value for each, value in fields if each == name and value))
-
-
-def _step(number: int, fields: Sequence[tuple[str, str]], line: int) -> PlanStep:
-    after = [word for text in _texts(fields, "after") for word in re.split(r"[,\s]+", text)]
-    if wrong := [word for word in after if word and not (word.isdecimal() and len(word) < 6)]:
-        raise UsageError(f"line {line}: step {number} depends on {wrong[0][:20]!r}, which is not a step")
-    return PlanStep(
-        number,
-        "".join(_texts(fields, "step")),
-        depends_on=tuple(dict.fromkeys(int(word) for word in after if word)),
-        verification="\n".join(_texts(fields, "check")),
-        risk=(STEP_RISKS[0], *_texts(fields, "risk"))[-1].lower(),
-        files=_texts(fields, "file"),
-        commands=_texts(fields, "run"),
     )

@@ -15,8 +15,8 @@ from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Event, TurnReason
 from lmtui.core.messages import Completion
-from lmtui.core.plan_mode import TOPIC, Grants, approve, grants_of, propose, reject, revise
-from lmtui.core.proposals import FORM, MAX_STEPS, Proposal, find_proposal, to_text
+from lmtui.core.plan_mode import TOPIC, Grants, approve, grants_of, proposal_lines, propose, reject, revise
+from lmtui.core.proposals import FORM, MAX_STEPS, Proposal, find_proposal
 from lmtui.engine.stop_policy import Continue, Done, Stop
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def tell_plan_mode(agent: Agent) -> None:
 def _about(decided: PlanDecided, proposal: Proposal | None) -> str:
     match decided.outcome:
         case PlanOutcome.APPROVED if proposal is not None:
-            return _BEGIN.replace("{plan}", to_text(proposal, with_help=False).strip())
+            return _BEGIN.replace("{plan}", "\n".join(proposal_lines(proposal)))
         case PlanOutcome.REVISED:
             return _REVISE
         case _:

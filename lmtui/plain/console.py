@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from lmtui.commands.work_commands import plan_text, read_plan
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
 from lmtui.core.event_text import INDENT, SHELL, dangers_of, question_text, why_text
@@ -24,7 +25,7 @@ from lmtui.core.hosts import base_url
 from lmtui.core.look_alikes import approval_warning
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
-from lmtui.core.proposals import Proposal, from_text, to_text
+from lmtui.core.proposals import Proposal
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.servers import KEY_NOTES, ServerFound, lack_text
 from lmtui.core.sessions import Answer, SessionHost
@@ -195,14 +196,14 @@ def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter
 
 def _edited(plain: PlainSession, proposal: Proposal, edit: Editor) -> Proposal:
     """Return the plan as the user changed it; what is not a plan is opened again, with the reason."""
-    text = to_text(proposal)
+    text = plan_text(proposal)
     while True:
         written = edit(text)
         if written is None:
             plain.say("no editor, or it did not end well: set VISUAL or EDITOR; the plan stays as it was")
             return proposal
         try:
-            return from_text(written)
+            return read_plan(written)
         except UsageError as error:
             text = written
             plain.say(f"error: {error}")
@@ -219,7 +220,7 @@ def _in_editor(text: str) -> str | None:
     if not command:
         return None
     with tempfile.TemporaryDirectory(prefix="lmtui-plan-") as folder:
-        path = Path(folder) / "plan.txt"
+        path = Path(folder) / "plan.yaml"
         path.write_text(text, encoding="utf-8")
         try:
             ended = subprocess.run([*command, str(path)], check=False, env=without_keys(os.environ))

@@ -127,7 +127,7 @@ async def test_a_yes_carries_the_plan_out_in_the_mode_before() -> None:
     assert rig.session.mode is Mode.NORMAL
     assert [event.text for event in seen(rig, MessageAdded) if event.role is Role.USER][-1] == CARRY_OUT
     note = next(event.text for event in seen(rig, Reminder) if "The user approved" in event.text)
-    assert "step 1: Write it" in note
+    assert "1. Write it" in note
     plan = [event.plan for event in seen(rig, PlanChanged)][-1]
     assert [step.status for step in plan.steps] == [TodoStatus.COMPLETED, TodoStatus.IN_PROGRESS]
     assert plan.steps[0].result == "make said nothing [`make`: exit 0]"
@@ -170,7 +170,7 @@ async def test_an_edited_plan_is_what_is_carried_out_and_an_answer_to_one_that_i
     edited = Proposal("Another", (PlanStep(1, "Only this", files=("b.py",)),))
     await approve(rig, edited, rules=("Write(a.py)", "Write(b.py)"))
     assert [str(rule) for rule in rig.session.rules] == ["Write(b.py)"]
-    assert "step 1: Only this" in rig.provider.requests[1].messages[-1].text
+    assert "1. Only this" in rig.provider.requests[1].messages[-1].text
     assert "Write it" not in rig.provider.requests[1].messages[-1].text
     rig = await ran(rig_with(proposing()))
     before = len(rig.events)
@@ -198,7 +198,7 @@ async def test_killed_anywhere_the_plan_is_there_again_or_was_answered(cut: int)
         assert [str(rule) for rule in again.session.rules] == ["Write(a.py)"]
         await again.run("go on")
         told = [message.text for message in again.provider.requests[0].messages]
-        assert any("step 1: Write it" in text for text in told)
+        assert any("1. Write it" in text for text in told)
 
 
 async def test_a_foreign_log_grants_nothing_and_leads_to_no_mode_of_its_own() -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.content import Content
 
+from lmtui.commands.work_commands import plan_text, read_plan
 from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.events import Envelope
@@ -14,7 +15,7 @@ from lmtui.core.look_alikes import plan_warning
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.plan_mode import Grants, PlanApprovals
-from lmtui.core.proposals import STEP_RISKS, Proposal, from_text, to_text
+from lmtui.core.proposals import STEP_RISKS, Proposal
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
 from lmtui.tui.editor import edit_text
@@ -138,14 +139,14 @@ class PlanQuestion(Question[PlanAnswer | None]):
     async def _edit(self) -> None:
         """Open it in the user's editor; what is written there stays until it is a plan."""
         lead = "".join(f"# {line}\n" for line in self._problem.splitlines())
-        before = self._draft or to_text(self._proposal)
-        written = await edit_text(self.dialog.app, lead + before, "plan.txt", say=self._say)
+        before = self._draft or plan_text(self._proposal)
+        written = await edit_text(self.dialog.app, lead + before, "plan.yaml", say=self._say)
         if written is None:
             self.dialog.draw()
             return
         self._draft = "\n".join(line for line in written.split("\n") if not lead or f"{line}\n" not in lead)
         try:
-            self._proposal, self._draft, self._problem = from_text(self._draft), "", ""
+            self._proposal, self._draft, self._problem = read_plan(self._draft), "", ""
         except UsageError as error:
             self._problem = f"{error}; edit it again, nothing is lost"
         self._page.show(lambda width: plan_lines(self._proposal, width))

@@ -123,25 +123,25 @@ class NoTerminal:
     def __exit__(self, *_: object) -> None: ...
 
 
-async def test_an_edit_that_is_no_plan_is_named_by_its_line_and_a_plan_is_approved_as_it_was_changed(
+async def test_an_edit_that_is_no_plan_says_why_and_a_plan_is_approved_as_it_was_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = f"""if [ -e {tmp_path}/count ]; then cp "$1" {tmp_path}/second
-sed -i 's/after: 9/after: 1/; s/^step 1: .*/step 1: Only count/' "$1"
-else touch {tmp_path}/count; sed -i 's/after: 1$/after: 9/' "$1"; fi"""
+sed -i 's/- 9$/- 1/; s/^  text: Count.*/  text: Only count/' "$1"
+else touch {tmp_path}/count; sed -i 's/- 1$/- 9/' "$1"; fi"""
     monkeypatch.setenv("VISUAL", editor(tmp_path, script))
     async with running(size=WIDE) as driver:
         await plan_read(driver)
         monkeypatch.setattr(driver.app, "suspend", NoTerminal)
         await driver.press("e")
-        await driver.until(lambda: "depends on 9, which is not a step" in driver.text())
+        await driver.until(lambda: "depends on '9', which is not a step" in driver.text())
         assert driver.host.session.plans.answers == []
         await driver.wake()
         await driver.press("e")
         await driver.until(lambda: "changed by you" in driver.text())
         second = (tmp_path / "second").read_text()
-        assert second.startswith("# line ")
-        assert "after: 9" in second
+        assert second.startswith("# a step depends on")
+        assert "- 9" in second
         await driver.press("home")
         assert "Only count" in driver.text()
         await driver.wake()
