@@ -33,7 +33,7 @@ from lmtui.sandbox.host_paths import scratch_parents, store_folder
 from lmtui.sandbox.mount_layout import SandboxLayout, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS, Shown
 from lmtui.sandbox.proxy import Proxy
-from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
+from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn, to_the_end
 
 _COPYING = ("--overlay-src", str(GUEST), "--tmp-overlay", "/mnt")  # no mounts are below it, as may be below /usr
 _OUTER = ("--unshare-user", "--unshare-net", "--die-with-parent", "--dev-bind", "/", "/")
@@ -171,7 +171,8 @@ async def can(program: str, *more: str, outer: tuple[str, ...] = ()) -> bool:
     """Tell whether a bubblewrap makes namespaces here, with `more` mounts, and in `outer` ones."""
     trial = (*outer, program, "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", *more, "--", "/bin/true")
     if trial not in _succeeded:
-        tried = await asyncio.to_thread(subprocess.run, trial, env={}, capture_output=True, check=False)
+        trying = asyncio.to_thread(subprocess.run, trial, env={}, capture_output=True, check=False)
+        tried = await to_the_end(trying)
         if tried.returncode == 0:  # else it is tried again: it may be the load of a moment
             _succeeded.add(trial)
     return trial in _succeeded

@@ -174,7 +174,8 @@ class OverlayInstances:
     @asynccontextmanager
     async def _client(self, kind: InstanceKind, *, is_fresh: bool) -> AsyncIterator[Client]:
         if kind is not InstanceKind.MAIN or not self._stays:
-            opened = self._pool.overlay_client(kind, self.folder, shares_scratch=not is_fresh)
+            layout = await self._pool.overlay_layout(kind, self.folder, shares_scratch=not is_fresh)
+            opened = self._pool.overlay_client(kind, layout)
             async with opened as client, _watched(client, self.folder):
                 yield client
             return
@@ -184,7 +185,7 @@ class OverlayInstances:
             if not is_covered or is_fresh:
                 await self._idle.wait()  # no command ends because another needs a new supervisor
                 await self._stack.aclose()
-                opened = self._pool.overlay_client(kind, self.folder, shares_scratch=False)
+                opened = self._pool.overlay_client(kind, wanted)
                 self._main, self._layout = await self._stack.enter_async_context(opened), wanted
                 await self._stack.enter_async_context(_watched(self._main, self.folder))
             self._running += 1
@@ -274,8 +275,8 @@ class WorkspaceOverlay(Generic[V]):
         stays: bool,
         folder: Path | None = None,
     ) -> None:
-        self._pool, self._real, self._checkpoints, self._stays = pool, real, checkpoints, stays
-        self._folder = folder or (new_overlay_folder(pool.workspace) if stays else pool.take_overlay())
+        self._pool, self._real, self._checkpoints = pool, real, checkpoints
+        self._folder = folder or new_overlay_folder(pool.workspace)
         self._moments = Moments(self._folder, checkpoints)
         self._instances = OverlayInstances(pool, self._moments, self._folder, stays=stays)
         if folder is not None:
@@ -467,9 +468,7 @@ class WorkspaceOverlay(Generic[V]):
 
     async def close(self) -> None:
         await to_the_end(self._instances.close())
-        await to_the_end(self._pool.drop_overlay(self._folder))
-        if not self._stays:
-            self._pool.make_spare()
+        await to_the_end(asyncio.to_thread(remove_locked, self._folder))
 
 
 def _may_be_output(path: str, rules: Sequence[Rule]) -> bool:

@@ -24,7 +24,7 @@ from lmtui.sandbox.host_paths import creating, lock_folder, make_for_owner, remo
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end, undone_if_cancelled
+from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import (
     Findings,
     OutsideFolders,
@@ -32,7 +32,6 @@ from lmtui.sandbox.workspace_guard import (
     check_mounts,
     find_tools,
     freeze,
-    greeted,
     has_git,
     has_secrets,
     look,
@@ -41,7 +40,7 @@ from lmtui.sandbox.workspace_guard import (
 )
 
 _OPENINGS = 3
-_REVEALING_IDLE_S, _GIT_IDLE_S, _SPARE_IDLE_S, _LONG_IDLE_S = 10.0, 60.0, 60.0, 600.0
+_REVEALING_IDLE_S, _GIT_IDLE_S, _LONG_IDLE_S = 10.0, 60.0, 600.0
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
@@ -95,11 +94,6 @@ class SandboxPool:
         self._choose = choose
         self._chosen: ChosenBackend | None = None
         self._guard: Client | None = None
-        # An overlay that was made ahead, which nobody has looked into yet: the kernel promises nothing of a lower folder that
-        # changes later.
-        self.spare: Path | None = None
-        self.opened_ahead: dict[Path, dict[InstanceKind, Instance]] = {}  # for overlays, and not used yet
-        self._making_spare: asyncio.Task[None] | None = None
         self.running: dict[InstanceKey, Instance] = {}
         self.retired: set[Client] = set()
         self.is_closed = self.was_asked = False
@@ -227,7 +221,11 @@ class SandboxPool:
     @contextlib.asynccontextmanager
     async def serving_client(self, backend: Backend, kind: InstanceKind, layout: SandboxLayout) -> AsyncIterator[Client]:
         """Yield its own supervisor for one program, on any backend; it ends if it sees what a new rule denies."""
-        client = Client(await backend.open(kind, layout))
+        try:
+            client = Client(await backend.open(kind, layout))
+        except SandboxUnavailable as error:
+            self.overlay_problem = str(error) if layout.overlay else self.overlay_problem
+            raise
         try:
             with self.serving(client, layout):
                 await client.start()
@@ -334,25 +332,9 @@ class SandboxPool:
             layout = replace(layout, network="") if other is not None else layout
             yield await parts.enter_async_context(self.serving_client(backend, kind, layout))
 
-    @contextlib.asynccontextmanager
-    async def overlay_client(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool = True) -> AsyncIterator[Client]:
-        """Yield its own supervisor for the workspace with an overlay over it; nothing that it does is real.
-
-        Raises:
-            SandboxUnavailable: overlays cannot be made here.
-        """
-        wanted, tools = await self.overlay_layout(kind, overlay, shares_scratch=shares_scratch), self._backend.tools
-        opened = self.opened_ahead.get(overlay, {}).pop(kind, None)
-        has = opened.layout if opened is not None else wanted
-        if opened is not None and not (has.covers(wanted, kind) and has.scratch == wanted.scratch and opened.tools == tools):
-            await opened.client.close()
-            opened = None
-        opened = opened or await self._open_overlay(kind, wanted)
-        try:
-            with self.serving(opened.client, opened.layout):
-                yield opened.client
-        finally:
-            await opened.client.close()
+    def overlay_client(self, kind: InstanceKind, layout: SandboxLayout) -> contextlib.AbstractAsyncContextManager[Client]:
+        """Return its own supervisor with an overlay over the workspace; nothing that it does is real."""
+        return self.serving_client(self._backend, kind, layout)
 
     async def overlay_layout(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool) -> SandboxLayout:
         """Return what an instance with an overlay is to be opened with now.
@@ -373,58 +355,6 @@ class SandboxPool:
         if kind.is_masked and self._is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         return layout
-
-    async def _open_overlay(self, kind: InstanceKind, layout: SandboxLayout) -> Instance:
-        async def opened() -> Instance:
-            try:
-                link = await self._backend.open(kind, layout)
-            except SandboxUnavailable as error:
-                self.overlay_problem = str(error)
-                raise
-            return Instance(await greeted(link, kind, layout), layout, tools)
-
-        tools = self._backend.tools
-        return await undone_if_cancelled(opened(), lambda instance: instance.client.close())
-
-    def take_overlay(self) -> Path:
-        """Return the folder of an overlay: the one that was made ahead, or a new one.
-
-        Raises:
-            SandboxUnavailable: it cannot be made.
-        """
-        folder, self.spare = self.spare, None
-        if folder is None or self._making_spare is None:
-            return new_overlay_folder(self.workspace)
-        self._making_spare.cancel()
-        return folder
-
-    async def drop_overlay(self, folder: Path) -> None:
-        """End what was opened for an overlay and not used, and remove it."""
-        for each in self.opened_ahead.pop(folder, {}).values():
-            await each.client.close()
-        await asyncio.to_thread(remove_locked, folder)
-
-    def make_spare(self) -> None:
-        """Make an overlay ahead, so that a command need not wait for it."""
-        if (self._making_spare is None or self._making_spare.done()) and not self.is_closed:
-            self._making_spare = asyncio.create_task(self._keep_spare())
-
-    async def _keep_spare(self) -> None:
-        """Make an overlay, and drop it unless somebody takes it soon."""
-        with contextlib.suppress(SandboxError):  # the next command tries itself, and is told why it cannot
-            folder = new_overlay_folder(self.workspace)
-            opened = self.opened_ahead[folder] = {}
-            is_made = False
-            try:
-                for kind in (InstanceKind.MAIN, InstanceKind.CHECKPOINT):
-                    layout = await self.overlay_layout(kind, folder, shares_scratch=True)
-                    opened[kind] = await self._open_overlay(kind, layout)
-                self.spare, is_made = folder, True
-                await asyncio.sleep(_SPARE_IDLE_S)
-            finally:
-                if self.spare == folder or not is_made:  # else it was taken
-                    self.spare = None
-                    await asyncio.shield(self.drop_overlay(folder))
 
     @contextlib.asynccontextmanager
     async def git_client(
@@ -517,11 +447,6 @@ class SandboxPool:
     async def close(self) -> None:
         """End every supervisor."""
         self.is_closed = True
-        if self._making_spare is not None:
-            self._making_spare.cancel()
-            await asyncio.gather(self._making_spare, return_exceptions=True)
-        for folder in list(self.opened_ahead):
-            await self.drop_overlay(folder)
         async with self._starting, self._guarding:
             for closing in self._closing.values():
                 closing.cancel()

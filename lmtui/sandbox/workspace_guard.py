@@ -31,7 +31,7 @@ from lmtui.sandbox.project_tools import (
     with_repository,
 )
 from lmtui.sandbox.repository import find_repository
-from lmtui.sandbox.supervisor_client import Client, InstanceKind, Link
+from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder
 
 _GUARD_S = 60.0  # it looks for some at a time, for up to 5 s each
@@ -258,12 +258,7 @@ async def open_client(backend: Backend, kind: InstanceKind, layout: SandboxLayou
     Raises:
         SandboxError: it does not start, or has other mounts; nothing of it runs then.
     """
-    return await greeted(await backend.open(kind, layout), kind, layout)
-
-
-async def greeted(link: Link, kind: InstanceKind, layout: SandboxLayout) -> Client:
-    """Return the client of a supervisor that was started, once it greeted and its mounts are those that were asked for."""
-    client = Client(link)
+    client = Client(await backend.open(kind, layout))
     try:
         await client.start()
         await check_mounts(client, kind, layout)

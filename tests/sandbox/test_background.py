@@ -26,9 +26,6 @@ async def _becomes(seconds: str, *, is_running: bool) -> bool:
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 @pytest.mark.full
 async def test_a_server_is_reached_from_wherever_a_command_runs_and_nothing_outside_is(sandbox: WorkspaceSandbox) -> None:
-    spare = sandbox.overlay()  # another is opened ahead behind it
-    await spare.sandbox.run_command("true")
-    await spare.close()
     await sandbox.run_command("echo mine > /tmp/kept")
     started = await sandbox.background.start("exec python3 -u -m http.server 18744 --bind 127.0.0.1")
     assert "Serving HTTP" in (await sandbox.background.read(started.id, wait_s=10))[0]

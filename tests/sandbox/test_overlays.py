@@ -23,7 +23,6 @@ from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox, fill
 from tests.sandbox.test_checkpoints import tree_of
 from tests.sets import depth, few
-from tests.waiting import until
 
 pytestmark = pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 
@@ -278,19 +277,17 @@ async def test_commands_that_may_reach_hosts_are_not_tried_unasked(
     assert not (await reaching.status()).has_overlays
 
 
-async def test_one_that_was_made_ahead_shows_the_workspace_of_now(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+async def test_an_overlay_shows_the_workspace_of_now(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     (workspace / "d").mkdir()
     for name in ("d/changed", "d/gone", "kept"):
         (workspace / name).write_text("before\n")
     first = sandbox.overlay()
     await first.sandbox.run_command("cat kept")
     await first.close()
-    await until(lambda: sandbox._pool.spare is not None)
     (workspace / "d/changed").write_text("after\n")
     (workspace / "d/gone").unlink()
     fill(workspace, {"d/new": "new\n", "e/x": "x\n", ".env": "TOKEN=1\n"})
     second = sandbox.overlay()
-    assert second._folder in sandbox._pool.opened_ahead
     ran = await second.sandbox.run_command("cat d/changed d/new e/x; ls d; cat .env; echo 2 > d/changed; rm kept")
     assert ran.output.startswith("after\nnew\nx\nchanged\nnew\n")
     assert "TOKEN" not in ran.output
@@ -308,8 +305,6 @@ async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbo
     await overlay.sandbox.run_command(f"echo '{note}' > /tmp/keep.json; mkdir /tmp/upper; echo x > /tmp/patch-name")
     await overlay.close()
     await overlay.close()
-    await until(lambda: sandbox._pool.spare is not None)
-    await sandbox._pool.drop_overlay(sandbox._pool.take_overlay())
     (left,) = filter(Path.is_dir, kept_dir("overlays", workspace).iterdir())
     told = await restarted(sandbox, left)
     assert (told, (workspace / "evil").exists()) == ("", False)
