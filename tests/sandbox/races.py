@@ -15,7 +15,6 @@ import os
 import random
 import stat
 import sys
-import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -244,7 +243,7 @@ def _verdict(where: Place, said: str) -> str:
     for path in where.workspace.rglob("*"):
         try:
             is_file = stat.S_ISREG(path.lstat().st_mode)
-            if is_file and SECRET.encode() in _contents(path):
+            if is_file and SECRET.encode() in path.read_bytes():
                 return f"kept in {path.relative_to(where.workspace)}"
         except OSError:
             continue
@@ -254,13 +253,6 @@ def _verdict(where: Place, said: str) -> str:
         if after == where.before
         else f"changed outside: {set(map(str, after.items())) ^ set(map(str, where.before.items()))}"
     )
-
-
-def _contents(path: Path) -> bytes:
-    if path.name.endswith(".tar.gz"):
-        with tarfile.open(path) as file:
-            return b"".join(opened.read() for each in file if (opened := file.extractfile(each) if each.isreg() else None))
-    return path.read_bytes()
 
 
 async def _main() -> int:

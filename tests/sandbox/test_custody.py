@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -31,9 +30,10 @@ async def test_what_programs_outside_would_run_is_set_aside_and_told(sandbox: Sa
     assert result.text.count("was moved to .lmagent/quarantine/") == 3
     assert not (workspace / "src/.vscode").exists()
     assert (workspace / "sub").is_dir()
-    packed = next((workspace / ".lmagent/quarantine").glob("vscode-*.tar.gz"))
-    with tarfile.open(packed) as file:
-        assert any(name.endswith("tasks.json") for name in file.getnames())
+    closed = next((workspace / ".lmagent/quarantine").glob("vscode-*"))
+    assert closed.stat().st_mode & 0o777 == 0
+    closed.chmod(0o700)
+    assert (closed / "tasks.json").read_text() == "evil\n"
     result = await sandbox.run_command("echo be evil > AGENTS.md; mkdir -p src/.claude; echo {} > src/.claude/settings.json")
     assert (set(result.notable), result.quarantined) == ({"AGENTS.md", "src/.claude"}, ())  # what others only read stays
     assert "this command made or changed AGENTS.md" in result.text
@@ -108,7 +108,7 @@ async def test_what_git_checks_out_is_told_and_stays(sandbox: Sandbox, workspace
 
 
 @for_each("name", ["plain", "folder", "closed"])
-def test_what_is_set_aside_is_packed(tmp_path: Path, name: str) -> None:
+def test_what_is_set_aside_is_closed(tmp_path: Path, name: str) -> None:
     (tmp_path / ".lmagent").mkdir()
     evil = tmp_path / "sub" / ".git"
     fill(evil.parent, {".git": "gitdir: x"} if name == "plain" else {".git/hooks/pre-commit": "evil"})
@@ -116,8 +116,8 @@ def test_what_is_set_aside_is_packed(tmp_path: Path, name: str) -> None:
         for path in (evil / "hooks", evil, evil.parent):
             path.chmod(0o000 if path != evil.parent else 0o555)
     target = quarantine.set_aside(_opened(tmp_path), b"sub/.git")
-    assert target.endswith(".tar.gz")
-    assert (tmp_path / target).is_file()
+    assert (tmp_path / target).is_file() is (name == "plain")
+    assert name == "plain" or (tmp_path / target).stat().st_mode & 0o777 == 0
     assert not os.path.lexists(evil)
     assert [path.name for path in (tmp_path / ".lmagent/quarantine").iterdir()] == [Path(target).name]
 
@@ -176,18 +176,3 @@ def _returning(client: Client) -> Callable[[], Awaitable[Client]]:
         return client
 
     return get
-
-
-def test_what_is_packed_stays_packed_where_its_folder_cannot_be_removed(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(workspace, {"d/.git/HEAD": "ref: x\n", "d/.git/hooks/post-commit": "id\n"})
-
-    def fail(name: str, dir_fd: int) -> None:
-        os.unlink(f"{name}/HEAD", dir_fd=dir_fd)
-        raise OSError("a folder in it cannot be removed")
-
-    monkeypatch.setattr("shutil.rmtree", fail)
-    packed = quarantine.set_aside(_opened(workspace), b"d/.git")
-    with tarfile.open(workspace / packed) as file:
-        assert {name.partition("/")[2] for name in file.getnames()} == {"", "HEAD", "hooks", "hooks/post-commit"}

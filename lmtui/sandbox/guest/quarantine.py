@@ -1,4 +1,4 @@
-"""Moves what a command made and programs outside would run to `.lmagent/quarantine`, and packs it there.
+"""Moves what a command made and programs outside would run to `.lmagent/quarantine`, and closes it there.
 
 Runs in the guard, with every other process of the workspace stopped, so that nothing can be exchanged meanwhile.  Moving also
 goes through descriptors that follow no link.
@@ -10,24 +10,19 @@ import os
 import stat
 import time
 from contextlib import suppress
-from importlib import import_module
 
 from .beneath import Refused
-
-TYPE_CHECKING = False  # as in `typing`, which would make each start of a supervisor slower
-if TYPE_CHECKING:
-    from tarfile import TarInfo
 
 QUARANTINE = ".lmagent/quarantine"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME = 40
-_MAX_PACKED_BYTES = 64 << 20
-_MAX_PACKED_FILES = 20_000
 
 
 def set_aside(root: int, path: bytes) -> str:
     """Move `path` to the quarantine; both are relative to the descriptor `root`.
+
+    A folder gets no mode bits: no program enters it, and a repository in it is not found.
 
     Returns:
         Where it is now, relative to the root; empty if it is gone already.
@@ -43,7 +38,8 @@ def set_aside(root: int, path: bytes) -> str:
         fds.append(open_folder(root, QUARANTINE.encode(), makes=True))
         fds.append(open_folder(root, parent))
         _move(fds[1], name, fds[0], target)
-        packed = _packed(fds[0], target)
+        if stat.S_ISDIR(os.stat(target, dir_fd=fds[0], follow_symlinks=False).st_mode):
+            os.chmod(target, 0, dir_fd=fds[0])
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -51,7 +47,7 @@ def set_aside(root: int, path: bytes) -> str:
     finally:
         for fd in fds:
             os.close(fd)
-    return f"{QUARANTINE}/{packed}"
+    return f"{QUARANTINE}/{target}"
 
 
 def open_folder(root: int, path: bytes, *, makes: bool = False) -> int:
@@ -91,35 +87,3 @@ def _move(parent: int, name: bytes, folder: int, target: str) -> None:
         make_accessible(parent, b".", 0o700)
         make_accessible(parent, name, 0o700)
         os.rename(name, target, src_dir_fd=parent, dst_dir_fd=folder)
-
-
-def _packed(folder: int, name: str) -> str:
-    """Turn what was moved into an archive and return its name; what is too large, or cannot be read, stays as it is.
-
-    Links are packed as links; pipes, sockets and devices are left out.
-    """
-    tarfile = import_module("tarfile")  # late: nearly nothing is ever packed
-    files_left, bytes_left = _MAX_PACKED_FILES, _MAX_PACKED_BYTES
-
-    def counted(entry: TarInfo) -> TarInfo | None:
-        nonlocal files_left, bytes_left
-        if not (entry.isfile() or entry.isdir() or entry.issym() or entry.islnk()):
-            return None
-        files_left, bytes_left = files_left - 1, bytes_left - entry.size
-        if files_left < 0 or bytes_left < 0:
-            raise OSError("there is more than an archive may hold")
-        make_accessible(folder, entry.name, 0o700 if entry.isdir() else 0o600)
-        return entry
-
-    archive = f"{name}.tar.gz"
-    fd = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(fd, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as packing:
-            packing.add(f"/proc/self/fd/{folder}/{name}", name, filter=counted)
-    except (OSError, tarfile.TarError, RecursionError):
-        os.unlink(archive, dir_fd=folder)
-        return name
-    with suppress(OSError, RecursionError):  # what cannot be removed is there twice
-        is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-        (import_module("shutil").rmtree if is_folder else os.unlink)(name, dir_fd=folder)
-    return archive

@@ -374,7 +374,7 @@ def _module(name: str) -> ModuleType:
 
 def _import_the_rest() -> None:
     """Import what is otherwise imported late: the user that root turns into may not be able to read this Python."""
-    for name in ("hashlib", "shutil", "tempfile", "tarfile", "gzip", "encodings.ascii"):
+    for name in ("hashlib", "shutil", "tempfile", "encodings.ascii"):
         import_module(name)
     for name in ("checkpoints", "effects", "guard", "listing", "restore"):
         _module(name)
