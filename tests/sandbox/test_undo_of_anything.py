@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lmtui.core.workspace import FileChangeKind
-from lmtui.sandbox.guest import linux, restore
-from lmtui.sandbox.guest.beneath import Root
+from lmtui.sandbox.guest import restore
+from lmtui.sandbox.guest.beneath import Refused, Root
 from lmtui.sandbox.guest.checkpoints import Store
 from tests.sandbox.conftest import BUBBLEWRAP, OpenSandbox, fill
 from tests.sandbox.test_checkpoints import tree_of
@@ -134,8 +134,8 @@ with store.locked():
 @pytest.mark.parametrize(
     ("place", "count"),
     [
-        ("create_file", 0), ("create_file", 1), ("create_file", 250), ("_moved", 0), ("_moved", 1), ("_moved", 2),
-        ("_exchange", 200), ("_is_expected_aside", 399),
+        ("create_file", 0), ("create_file", 1), ("create_file", 250), ("_put", 0), ("_put", 1), ("_put", 2),
+        ("_put", 200), ("_rename", 399),
     ],
 )  # fmt: skip
 @pytest.mark.full
@@ -187,28 +187,26 @@ def test_a_file_that_another_hand_changed_stops_a_restore_that_is_done_again(tmp
     assert (tmp_path / "work" / "d2" / "2.txt").read_text().startswith("second")
 
 
-def test_without_renameat2_a_file_that_goes_and_was_changed_in_the_last_moment_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
+@pytest.mark.parametrize("after", ["create_file", "_put"])
+def test_a_file_that_is_changed_during_a_restore_stays(tmp_path: Path, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (work := tmp_path / "work").mkdir()
     store = store_of(tmp_path)
+    fill(work, {"a.txt": "first", "gone.txt": "first"})
     source = kept(store)
-    (work / "a.txt").write_text("second")
+    (work / "gone.txt").unlink()
+    fill(work, {"a.txt": "second", "goes.txt": "second"})
     expected = kept(store)
+    changed = "goes.txt" if after == "create_file" else "a.txt"
+    does = getattr(restore, after)
 
-    def refused(*_: object) -> None:
-        raise OSError(errno.EINVAL, "no")
+    def raced(*given: Any) -> Any:
+        if after == "create_file" or changed in given:
+            (work / changed).write_text("by hand")
+        return does(*given)
 
-    moved = restore._moved
-
-    def raced(*given: Any) -> bool:
-        (work / "a.txt").write_text("by hand")
-        return moved(*given)
-
-    monkeypatch.setattr(linux, "rename", refused)
-    monkeypatch.setattr(restore, "_moved", raced)
-    with store.locked():
-        found = restore.restore(store, source, expected, ["a.txt"], [])
-    assert found == {"conflicts": ["a.txt"], "begun": 0}
-    assert {each.name: each.read_text() for each in work.iterdir()} == {"a.txt": "by hand"}
+    monkeypatch.setattr(restore, after, raced)
+    found = {"a.txt": "second", "goes.txt": "second"}  # all are looked at before the first is put back
+    with store.locked(), nullcontext() if after == "create_file" else pytest.raises(Refused, match=r"put back: a\.txt"):
+        assert restore.restore(store, source, expected, ["a.txt", "goes.txt", "gone.txt"]) == {"conflicts": ["goes.txt"]}
+    found = found if after == "create_file" else {"gone.txt": "first"}
+    assert {each.name: each.read_text() for each in work.iterdir()} == found | {changed: "by hand"}

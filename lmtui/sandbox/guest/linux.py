@@ -1,4 +1,4 @@
-"""The few system calls that Python does not have: prctl, openat2, renameat2, seccomp.  Each does nothing else but call.
+"""The few system calls that Python does not have: prctl, openat2, seccomp.  Each does nothing else but call.
 
 Each raises OSError as the kernel says.
 """
@@ -25,7 +25,6 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 _SYS_OPENAT2 = 437  # the same on every architecture
 _RACED_TRIES = 32
-RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 # CLOCK_REALTIME_COARSE, which Python does not name: files get their times from it, up to 10 ms behind CLOCK_REALTIME.
 FILE_CLOCK = 5 if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_REALTIME
 
@@ -60,15 +59,6 @@ def open_beneath(directory: int, path: str, flags: int) -> int:
         with suppress(BlockingIOError):  # EAGAIN: something was renamed meanwhile
             return call(_SYS_OPENAT2, directory, os.fsencode(path), how, len(how))
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-
-
-def rename(folder: int, old: str, new: str, flags: int) -> None:
-    """Rename within a folder (renameat2(2)): to a name that is free, or the two for each other.
-
-    Raises:
-        OSError: EEXIST where the name is taken, EINVAL or ENOSYS where the file system or the kernel cannot do that.
-    """
-    _checked(_libc.renameat2(folder, os.fsencode(old), folder, os.fsencode(new), ctypes.c_uint(flags)))
 
 
 def call(number: int, *arguments: bytes | int | None) -> int:

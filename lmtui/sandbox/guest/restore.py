@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import NamedTuple
 
-from . import beneath, effects, linux
+from . import beneath, effects
 from .beneath import Refused, create_file
 from .checkpoints import ABSENT, MAX_NAMED, Store, TreeEntry
 from .files import make_folders
 from .protocol import Message
 
-_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _LINK = "120000"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 
 
-class _Draft(NamedTuple):
-    """A file written next to the place where it will be, or the name to which one that goes is moved first.
-
-    `now` is what is expected in its place, None where it may be anything.
-    """
-
-    parent: str
-    name: str
-    temporary: str
-    now: TreeEntry | None
-    is_going: bool
-
-    @property
-    def path(self) -> str:
-        """Return the path of the place."""
-        return f"{self.parent}/{self.name}" if self.parent else self.name
+_Stamp = tuple[int, int, int] | None
 
 
 def restore(
@@ -54,6 +36,7 @@ def restore(
     unkept = {path for path in over if path in wanted and store.is_unkept(path)}
     for parent in {path.rpartition("/")[0] for path in wanted}:
         _open_up(store, parent)
+    stamps = {path: _stamp(store, path) for path in wanted}
     going = {path for path, (_, entry) in wanted.items() if entry.mode == ABSENT}
     done = {path for path, (_, entry) in wanted.items() if _is_as_expected(store, path, entry, going)}
     if since_ns and not done:
@@ -67,22 +50,32 @@ def restore(
     if conflicts:
         return {"conflicts": sorted(conflicts)[:MAX_NAMED]}
     contents = _contents(store, wanted)
-    by_folder: dict[str, list[tuple[_Draft, TreeEntry]]] = {}
-    store.begin_drafts(list({path.rpartition("/")[0] for path in wanted}))
-    for number, (path, (now, entry)) in enumerate(wanted.items()):
-        parent, _, name = path.rpartition("/")
-        draft = _Draft(parent, name, f"{store.draft_prefix}{number}.tmp", None if path in unkept else now, entry.mode == ABSENT)
-        by_folder.setdefault(parent, []).append((draft, entry))
+    coming = [path for path in wanted if path not in going]
+    store.begin_drafts(list({path.rpartition("/")[0] for path in coming}))
+    drafts = {path: f"{store.draft_prefix}{number}.tmp" for number, path in enumerate(coming)}
     try:
-        for parent, entries in by_folder.items():
-            _write_drafts(store, parent, entries, contents)
-        drafts = [draft for entries in by_folder.values() for draft, _ in entries]
-        raced = _put_in_place(store, sorted(drafts, key=lambda draft: not draft.is_going))
+        _write_drafts(store, {path: wanted[path][1] for path in coming}, drafts, contents)
+        if raced := [path for path in wanted if _stamp(store, path) not in (None, stamps[path])]:
+            return {"conflicts": sorted(raced)[:MAX_NAMED]}
+        gone = [path for path in wanted if path in going]
+        failed = [path for path in gone if not _put(store, path, "", stamps[path])]
+        for parent in {path.rpartition("/")[0] for path in gone}:
+            _remove_empty(store, parent)
+        failed += [path for path in coming if not _put(store, path, drafts[path], stamps[path])]
     finally:
         store.discard_drafts()
-    for parent in {draft.parent for draft in drafts if draft.is_going and not raced}:
-        _remove_empty(store, parent)
-    return {"conflicts": raced, "begun": len(done)}
+    if failed:
+        raise Refused(f"could not be put back: {', '.join(failed[:MAX_NAMED])}")
+    return {"conflicts": [], "begun": len(done)}
+
+
+def _stamp(store: Store, path: str) -> _Stamp:
+    """Return what tells whether a file or a link was changed, None where neither is."""
+    with suppress(OSError):
+        info = os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
+        if not stat.S_ISDIR(info.st_mode):
+            return info.st_ino, info.st_size, info.st_ctime_ns
+    return None
 
 
 def _open_up(store: Store, folder: str) -> None:
@@ -171,30 +164,27 @@ def _contents(store: Store, wanted: dict[str, tuple[TreeEntry, TreeEntry]]) -> d
     return found
 
 
-def _write_drafts(store: Store, parent: str, entries: list[tuple[_Draft, TreeEntry]], contents: dict[str, bytes]) -> None:
-    """Write the files of one folder next to their places."""
-    if all(draft.is_going for draft, _ in entries):
-        return
-    make_folders(store.root, parent, makes_way=True)
-    with store.root.opened(parent, _FOLDER) as (folder, _):
-        for draft, entry in entries:
-            if draft.is_going:
-                continue
+def _write_drafts(store: Store, entries: dict[str, TreeEntry], drafts: dict[str, str], contents: dict[str, bytes]) -> None:
+    """Write files next to their places."""
+    for parent in {path.rpartition("/")[0] for path in entries}:
+        make_folders(store.root, parent, makes_way=True)
+    for path, entry in entries.items():
+        with store.root.opened(path.rpartition("/")[0], _FOLDER) as (folder, _):
             try:
                 if entry.mode == _LINK:
-                    os.symlink(os.fsdecode(contents[entry.oid]), draft.temporary, dir_fd=folder)
+                    os.symlink(os.fsdecode(contents[entry.oid]), drafts[path], dir_fd=folder)
                 else:
-                    mode = _mode(store, folder, draft.name, draft.path, entry)
-                    create_file(folder, draft.temporary, contents[entry.oid], mode)
+                    mode = _mode(store, path, entry)
+                    create_file(folder, drafts[path], contents[entry.oid], mode)
             except OSError as error:
-                raise Refused(beneath.explain(error, draft.path)) from error
+                raise Refused(beneath.explain(error, path)) from error
 
 
-def _mode(store: Store, folder: int, name: str, path: str, entry: TreeEntry) -> int:
+def _mode(store: Store, path: str, entry: TreeEntry) -> int:
     """Return the permission bits: git keeps one of them, the rest are the present file's or those that were seen last."""
     executable = 0o111 if entry.mode == "100755" else 0
     try:
-        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        info = os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
     except OSError:
         known = store.modes().get(path)
         return known if known is not None and bool(known & 0o100) == bool(executable) else 0o644 | executable
@@ -203,112 +193,25 @@ def _mode(store: Store, folder: int, name: str, path: str, entry: TreeEntry) -> 
     return kept | (executable & kept >> 2) | (executable & 0o100) if executable else kept & ~0o111
 
 
-def _put_in_place(store: Store, drafts: list[_Draft]) -> list[str]:
-    """Move what goes aside, and put what comes in its place; return what others changed in this moment.
+def _put(store: Store, path: str, draft: str, stamp: _Stamp) -> bool:
+    """Put a draft in its place, or without one remove what is there.
 
-    What was moved aside is looked at at once, and once more after all of it: who has a file open may still write to it.  Where
-    it is not what was expected, all is put back.
+    False where that cannot be, or what was looked at was changed in this moment.
     """
-    done: list[_Draft] = []
-    failed: list[str] = []
-    for draft in drafts:
-        try:
-            with store.root.opened(draft.parent, _FOLDER) as (folder, real):
-                if real != draft.parent:
-                    raise FileNotFoundError
-                is_done = _moved(store, folder, draft, done)
-        except (FileNotFoundError, IsADirectoryError, beneath.Missing):  # gone, or a folder was made for files that come back
-            is_done = True
-            failed += [] if draft.is_going else [draft.path]
-        except OSError:
-            failed.append(draft.path)
-            continue
-        if not is_done:
-            return _put_back(store, done, draft)
-        done.append(draft)
-    if failed:
-        raise Refused(f"could not be put back: {', '.join(failed[:MAX_NAMED])}")
-    late = next((draft for draft in done if not _is_unwritten(store, draft)), None)
-    return _put_back(store, done, late) if late is not None else []
-
-
-def _put_back(store: Store, done: list[_Draft], changed: _Draft) -> list[str]:
-    for draft in reversed(done):
-        _move_back(store, draft)
-    return [changed.path]
-
-
-def _is_unwritten(store: Store, draft: _Draft) -> bool:
-    """Tell whether nobody who had a file open wrote to it after it was moved aside."""
-    with suppress(OSError, Refused), store.root.opened(draft.parent, _FOLDER) as (folder, real):
-        return real != draft.parent or _is_expected_aside(store, folder, draft)
-    return True  # a file came in the place of its folder
-
-
-def _moved(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool:
-    """Move one; False where something else is there than was expected, which is in its place again then."""
-    if draft.is_going:
-        if stat.S_ISDIR(os.stat(draft.name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return True
-        os.rename(draft.name, draft.temporary, src_dir_fd=folder, dst_dir_fd=folder)
-    elif draft.now is None or draft.now.mode == ABSENT:
-        return _come(store, folder, draft, done)
-    else:
-        _exchange(folder, draft.temporary, draft.name)
-    if _is_expected_aside(store, folder, draft):
-        return True
-    _move_back(store, draft)
-    return False
-
-
-def _come(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool:
-    """Put a file where none is expected; a folder whose files are all gone by now makes way."""
+    parent, _, name = path.rpartition("/")
     try:
-        if draft.now is not None:
-            linux.rename(folder, draft.temporary, draft.name, linux.RENAME_NOREPLACE)
-            return True
-    except FileExistsError:
-        if not stat.S_ISDIR(os.stat(draft.name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return False
-    except OSError as error:
-        if error.errno not in _CANNOT:
-            raise
-    for parent in [each.parent for each in done if f"{each.parent}/".startswith(f"{draft.path}/")]:
-        store.discard_drafts_in(parent, store.draft_prefix)
-        _remove_empty(store, parent)
-    _rename(folder, draft.temporary, draft.name)
+        with store.root.opened(parent, _FOLDER) as (folder, real):
+            if real != parent or _stamp(store, path) not in (None, stamp):
+                return real != parent and not draft
+            if draft:
+                _rename(folder, draft, name)
+            else:
+                os.unlink(name, dir_fd=folder)
+    except (FileNotFoundError, IsADirectoryError, beneath.Missing):  # gone, or a folder was made for files that come back
+        return not draft
+    except OSError:
+        return False
     return True
-
-
-def _exchange(folder: int, temporary: str, name: str) -> None:
-    try:
-        linux.rename(folder, temporary, name, linux.RENAME_EXCHANGE)
-    except OSError as error:
-        if error.errno not in _CANNOT:
-            raise
-        _rename(folder, temporary, name)  # this file system cannot exchange: what was there is not looked at again
-
-
-def _is_expected_aside(store: Store, folder: int, draft: _Draft) -> bool:
-    """Tell whether what was moved aside is what was expected in its place, if anything was."""
-    if draft.now is None or draft.now.mode == ABSENT:
-        return True
-    try:
-        info = os.stat(draft.temporary, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return True  # nothing was set aside
-    return _is_content(store, f"{draft.parent}/{draft.temporary}" if draft.parent else draft.temporary, info, draft.now)
-
-
-def _move_back(store: Store, draft: _Draft) -> None:
-    """Undo a move, as far as nobody has come in between."""
-    with suppress(OSError, Refused), store.root.opened(draft.parent, _FOLDER) as (folder, _):
-        if draft.is_going:  # the other name goes with the drafts
-            os.link(draft.temporary, draft.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        elif draft.now is not None and draft.now.mode != ABSENT:
-            linux.rename(folder, draft.temporary, draft.name, linux.RENAME_EXCHANGE)
-        else:
-            os.rename(draft.name, draft.temporary, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _rename(folder: int, temporary: str, name: str) -> None:
