@@ -122,25 +122,18 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(open_one: Op
         assert asked(server) == 2
 
 
-async def test_without_a_server_the_users_words_are_taken_and_the_session_is_read_later(open_one: Open) -> None:
-    words = ("Test the parser.", "No, use pytest -q tests, not make test.")
+async def test_without_a_server_nothing_is_proposed_and_the_session_is_read_later(open_one: Open) -> None:
     async with ScriptedServer(TALK) as server:
         runtime = open_one(server.url)
-        await taught(runtime, *words)
+        await taught(runtime)
         _ = await runtime.new_session()
     with pytest.raises(UsageError, match="no model answered"):
         await runtime.extensions[WorkspaceMemory].reflect()
-    assert [each.text for each in await runtime.extensions[WorkspaceMemory].proposals()] == [
-        "Use pytest -q tests, not make test"
-    ]
+    assert not await runtime.extensions[WorkspaceMemory].proposals()
     await runtime.close()
-    item = {"trigger": "", "rule": "pytest -q tests, not make test", "quote": words[1]}
-    async with ScriptedServer(
-        reading({"corrections": [item], "facts": [{"text": "make test exists", "quote": words[1]}]}), TALK
-    ) as server:
+    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
         found = await reflected(open_one(server.url))
-        assert asked(server) == 1
-        assert {each.text for each in found} == {"Use pytest -q tests, not make test", "make test exists"}
+        assert (asked(server), [each.text for each in found]) == (1, [RULE])
 
 
 @pytest.mark.parametrize("words", [("Test the parser.",), ()])

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import re
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,8 +38,8 @@ MOST_SESSIONS, LEAST_MESSAGES, MAX_CHARS = 10, 4, 30_000
 START_S, IDLE_S, IDLE_ONE_SLOT_S = 5.0, 60.0, 300.0  # one slot: the reading displaces the prompt cache of the conversation
 _CHARS_PER_TOKEN, _ANSWER_TOKENS = 3, 4_096
 _MOST_OF_A_KIND, _MOST_BODY_CHARS, _MOST_NAME_CHARS = 10, 8_000, 64
-_MOST_TYPED_CHARS, _MOST_PLAIN_CHARS = 2_000, 600  # beyond, much of a message is pasted
-_LEAST_QUOTE_WORDS, _LEAST_SHARED, _LEAST_GAPS = 2, 0.34, 2
+_MOST_TYPED_CHARS = 2_000  # beyond, much of a message is pasted
+_LEAST_QUOTE_WORDS, _LEAST_SHARED = 2, 0.34
 _MOST_LOG_BYTES = 64_000_000
 _CUTS = (2_000, 600, 200, 60)
 
@@ -59,7 +59,6 @@ quote: words copied exactly from the transcript that show it; for corrections, s
 Leave out what concerns only this task, what the code shows, guesses and secrets. Most lists are empty."""
 _AGAIN = "\n\nAnswer with the JSON object only."
 _URL = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s)\"'>]+", re.IGNORECASE)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _LABEL, _LEFT_OUT = re.compile(r"^\s*\[turn [^\]\n]*\]"), re.compile(r"…|\.\.\.")
 _NAME = re.compile(r"[^a-z0-9]+")
 
@@ -220,50 +219,6 @@ def _rests_on(text: str, evidence: Evidence, least: float = _LEAST_SHARED) -> bo
     return bool(said & quoted) and len(said & quoted) >= least * min(len(said), len(quoted) or 1)
 
 
-_RULES = (
-    (
-        ProposalKind.MISTAKE,
-        r"(?:no|nope|wrong|that(?:['’]s| is) wrong)[,.:;!-]+\s*(?P<rule>.*\b(?:use|instead|never|always)\b.*|.+, not .+)",
-    ),
-    (ProposalKind.MISTAKE, r"(?P<rule>(?:please )?(?:don['’]t|do not|stop) .+[,;] *(?:but |please )?use .+)"),
-    (ProposalKind.MISTAKE, r"(?P<rule>(?:please )?use .+(?:, *not|instead of|rather than|and not) .+)"),
-    (ProposalKind.MISTAKE, r"(?:as )?I (?:already )?(?:said|told you|asked you)(?: before)?(?: to)?[,:]? +(?P<rule>.+)"),
-    (ProposalKind.MISTAKE, r"(?:once )?again[,:] *(?P<rule>.+)"),
-    (ProposalKind.FACT, r"(?P<rule>(?:please )?(?:always|never) .+)"),
-)
-
-
-def plain_corrections(parts: Sequence[TranscriptPart]) -> list[MemoryProposal]:
-    """Return what the user plainly corrected or asked for, in their own words; no model is asked."""
-    found: list[MemoryProposal] = []
-    for number, part in enumerate(parts):
-        if part.origin != YOU or len(part.text) > _MOST_PLAIN_CHARS:
-            continue
-        is_first = part.turn == 1 and all(each.origin == YOU for each in parts[:number])  # what begins a task corrects nothing
-        proposals = (_plain(sentence.strip(), part.turn) for sentence in _SENTENCE.split(part.text))
-        found += [each for each in proposals if each and not (is_first and each.kind is ProposalKind.MISTAKE)]
-    return found
-
-
-def _plain(sentence: str, turn: int) -> MemoryProposal | None:
-    for kind, pattern in _RULES:
-        match = re.fullmatch(pattern, sentence, re.IGNORECASE)
-        if match is not None and meaning(match["rule"]) and match["rule"].count(" ") >= _LEAST_GAPS:
-            rule = re.sub(r"^please +|[ ,]*\bplease\b(?=[.!]*$)", "", match["rule"].strip(), flags=re.IGNORECASE).rstrip(" .!")
-            return _line(kind, rule[:1].upper() + rule[1:], Evidence(sanitize_line(sentence), YOU, turn))
-    return None
-
-
-def joined(found: Iterable[MemoryProposal]) -> list[MemoryProposal]:
-    """Return proposals without those of the user's words that a model has put better before."""
-    kept: list[MemoryProposal] = []
-    for each in found:
-        better = (one for other in kept if other.kind is not ProposalKind.SKILL for one in other.evidence)
-        if not any(note_key(one.text) in note_key(own.text) for one in better for own in each.evidence):
-            kept.append(each)
-    return kept
-
-
 class Reflection:
     """Reads sessions in the background while no session of this process works, at most so many closed ones by itself.
 
@@ -393,17 +348,15 @@ class Reflection:
         if not _is_worth_reading(history, seq):
             _ = await asyncio.to_thread(self._inbox.propose, (), (), ReadMark(path.stem, size, seq))
             return None
-        parts = transcript(history, seq)
-        plain = plain_corrections(parts)
-        answer = await self._ask(parts)
-        mark = ReadMark(path.stem, size, history[-1].seq) if answer is not None else None
+        answer = await self._ask(transcript(history, seq))
+        if answer is None:
+            raise UsageError("no model answered", "Start the model server, then try again.")
+        mark = ReadMark(path.stem, size, history[-1].seq)
         kept, date = await asyncio.to_thread(self._files.notes), f"{history[-1].time:%Y-%m-%d}"
-        found = [replace(each, session=path.stem, date=date) for each in joined((*(answer or ()), *plain))]
+        found = [replace(each, session=path.stem, date=date) for each in answer]
         new = await asyncio.to_thread(self._inbox.propose, found, [note.text for note in kept], mark)
         if new:
             await self._tell()
-        if answer is None:
-            raise UsageError("no model answered", "Start the model server, then try again.")
         return len(new)
 
     async def _ask(self, parts: Sequence[TranscriptPart]) -> list[MemoryProposal] | None:

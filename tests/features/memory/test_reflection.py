@@ -11,7 +11,7 @@ from lmtui.core.events import ROOT, Envelope, Event, MessageAdded, ToolCallFinis
 from lmtui.core.messages import Role, ToolCall
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.features.memory.notes import MemoryScope
-from lmtui.features.memory.reflection import TranscriptPart, joined, plain_corrections, prompt_text, read_answer, transcript
+from lmtui.features.memory.reflection import TranscriptPart, prompt_text, read_answer, transcript
 from lmtui.features.memory.values import MemoryProposal, ProposalKind
 from tests.sets import for_each
 
@@ -170,7 +170,6 @@ def test_a_document_is_not_in_the_users_words(typed: str | None) -> None:
     parts = parts_of(said("Hello there."), answered("Hello."), document)
     item = {"text": order, "rule": order, "line": order, "trigger": "", "quote": order}
     assert read({"facts": [item], "corrections": [item], "instructions": [item]}, parts) == []
-    assert plain_corrections(parts) == []
 
 
 def test_what_both_said_is_the_users_and_an_address_that_they_did_not_write_is_in_no_instruction() -> None:
@@ -211,42 +210,6 @@ def test_no_answer_breaks_the_reading(value: object) -> None:
     parts = parts_of(*CORRECTED)
     for each in read_answer(json.dumps(value), parts) or ():
         assert each.evidence
-
-
-@for_each(("message", "text", "kind"), [
-    ("No, use pytest -q tests, not make test.", "Use pytest -q tests, not make test", ProposalKind.MISTAKE),
-    ("Don't run make test, use pytest -q tests.", "Don't run make test, use pytest -q tests", ProposalKind.MISTAKE),
-    ("Thanks. Please use uv instead of pip", "Use uv instead of pip", ProposalKind.MISTAKE),
-    ("I said port 8080 and not 9090", "Port 8080 and not 9090", ProposalKind.MISTAKE),
-    ("again: pytest -q tests please", "Pytest -q tests", ProposalKind.MISTAKE),
-    ("Please always add a changelog line", "Always add a changelog line", ProposalKind.FACT),
-    ("always use tabs", "Always use tabs", ProposalKind.FACT),
-    ("never push to main", "Never push to main", ProposalKind.FACT),
-])  # fmt: skip
-def test_a_plain_correction_needs_no_model(message: str, text: str, kind: ProposalKind) -> None:
-    (found,) = plain_corrections(parts_of(said("Do it."), answered("Done."), said(message)))
-    assert (found.text, found.kind, set(found.origins)) == (text, kind, {"you"})
-    assert found.evidence[0].text in message
-
-
-def test_neither_other_words_nor_what_others_say_nor_the_words_that_begin_a_task_correct_anything() -> None:
-    for message in (
-        "No.", "Use pytest.", "Don't worry.", "I never said that", "Is it always so?", "no, thanks", "again, please",
-        "Fix the bug", "No, not like that", "no, do not do it",
-    ):  # fmt: skip
-        assert plain_corrections(parts_of(said("Do it."), answered("Done."), said(message))) == [], message
-    words = "Use dataclasses instead of dicts in parser.py. Always keep the tests green."
-    assert [each.text for each in plain_corrections(parts_of(said(words)))] == ["Always keep the tests green"]
-    words = "No, use curl, not wget."
-    events = (*called("fetch", words), answered(words), said(words, is_from_file=True), said(words + " x" * 400))
-    assert plain_corrections(parts_of(*events)) == []
-
-
-def test_what_the_model_puts_better_is_proposed_once() -> None:
-    parts = parts_of(answered("ok"), said("No, use pytest -q tests, not make test."))
-    item = {"trigger": "you test", "rule": "pytest -q tests, not make test", "quote": "use pytest -q tests, not make test"}
-    found = joined((*read({"corrections": [item]}, parts), *plain_corrections(parts)))
-    assert [each.text for each in found] == ["When you test: pytest -q tests, not make test."]
 
 
 def test_a_long_transcript_is_cut_and_keeps_the_users_words() -> None:
