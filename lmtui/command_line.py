@@ -257,6 +257,7 @@ _HEAD = """commands:
 _TAIL = """  lmtui sessions | show ID | export ID --format md|html|jsonl
   lmtui models | doctor | sandbox check|explain|image|shell
   lmtui trust [--yes|--list|--revoke [DIR]]   review what this folder wants to enable
+  lmtui import [--yes]        import jobs, notes, skills and sessions of LMAgent and its kin
   lmtui config show|path | help TOPIC | completion bash|zsh|fish
 `lmtui COMMAND --help` shows details."""
 
@@ -395,8 +396,6 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
         "sandbox", "What isolates commands on this machine.", "lmtui sandbox check",
         option("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check"),
         option("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building"),
-        option("--project", action="store_true", help="image: build the image that this project describes"),
-        option("--yes", action="store_true", help="image --project: build without asking"),
         setting_option("sandbox"),
     )),
     "config": lambda: with_report(make_parser(
@@ -409,6 +408,10 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
         option("--list", action="store_true", help="what is trusted, here and in other folders"),
         option("--revoke", nargs="?", const="", metavar="DIR", help="revoke it, here or in DIR"),
     )),
+    "import": lambda: with_report(make_parser(
+        "import", "Import what LMAgent, Archon and LAO left in this folder.", "lmtui import",
+        option("--yes", action="store_true", help="import without asking"),
+    ), has_json=False),
     "help": lambda: make_parser(
         "help", "Show the help of a command or a page of the docs, or list them.", "lmtui help sandbox",
         option("topic", nargs="?", default="", metavar="TOPIC", help="a command, a page, or a word to search for"),

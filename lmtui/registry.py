@@ -58,7 +58,8 @@ class Feature:
     modules of the types that are in a log because of it,
     `routes` are those that it adds to the host's API, `tools` what it adds for the model, and `controller` (a
     `tui.workbench_api.FeatureController`) what opens its screens.  `look` is a function that adds what it finds there to a
-    `core.folders.KnownProject`.  One that `has_commands` keeps its slash commands and keys as `COMMANDS` in its `commands.py`.
+    `core.folders.KnownProject`; `imports` returns what it can take over from earlier programs (`features.service.Import`).
+    One that `has_commands` keeps its slash commands and keys as `COMMANDS` in its `commands.py`.
     """
 
     service: str = ""
@@ -70,6 +71,7 @@ class Feature:
     controller: str = ""
     routes: str = ""
     look: str = ""
+    imports: str = ""
 
 
 @functools.cache

@@ -259,7 +259,6 @@ class FakeSandbox:
     revealed: list[str] = field(default_factory=list)
     limits: CommandLimits = CommandLimits()
     background: FakeBackground = field(default_factory=FakeBackground)
-    warnings: tuple[str, ...] = ()
     effect: CommandEffect | None = None
     kept: list[str] = field(default_factory=list)
     overlay_problem: str = ""
@@ -280,7 +279,6 @@ class FakeSandbox:
             has_read_only=self.has_read_only or self.effect is not None,
             has_overlays=self.effect is not None and _NO_OVERLAY not in self.kept,
             folder="/workspace",
-            warnings=self.warnings,
         )
 
     def fresh(self) -> Sandbox:

@@ -6,14 +6,19 @@ An exported session is foreign text: cleaned, and escaped where it must be.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import html
 import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
 
 from lmtui import __version__
 from lmtui.core import events
@@ -28,10 +33,11 @@ from lmtui.core.sessions import Session, SessionSummary, answer_words, chosen_wo
 from lmtui.engine.entries import bare
 from lmtui.engine.session import EngineSession
 from lmtui.engine.turn_outcome import ends_for_open_work
-from lmtui.paths import state_dir
-from lmtui.plain_files import open_own
+from lmtui.features.service import Import, text_to_import
+from lmtui.paths import WORKSPACE_FOLDER, state_dir
+from lmtui.plain_files import list_plain, open_own
 from lmtui.store.projects import ProjectStore
-from lmtui.store.session_logs import SessionStore, decode, encode, load, new_session_id
+from lmtui.store.session_logs import SessionStore, decode, encode, load, new_session_id, read_time
 from lmtui.store.summaries import Summaries, last_used
 
 _MAX_RESULT_LINES = 12
@@ -292,6 +298,18 @@ def archive_of(folder: Path) -> SessionArchive:
     return SessionArchive(SessionStore(folder), {}, tuple, folder)
 
 
+class _EarlierMessage(BaseModel):
+    role: str
+    content: object = None
+
+
+class _EarlierSession(BaseModel):
+    """A session of LMAgent: what it is about, and its messages in the form of chat completions."""
+
+    metadata: dict[str, object]
+    messages: list[_EarlierMessage]
+
+
 class SessionArchive:
     """Implements `core.sessions.Archive`.
 
@@ -336,6 +354,36 @@ class SessionArchive:
     async def export(self, session_id: str, form: str) -> Path:
         return await asyncio.to_thread(self._export, session_id, form)
 
+    def imports(self, workspace: Path) -> list[Import]:
+        """Return LMAgent's sessions: JSON files with `metadata` and `messages`, next to the logs."""
+        folder = f"{WORKSPACE_FOLDER}/sessions"
+        names = [name for name, kind in list_plain(workspace, folder) if kind == "file" and name.endswith(".json")]
+        return [Import(f"session from {folder}/{name}", partial(self._import, workspace, f"{folder}/{name}")) for name in names]
+
+    async def _import(self, workspace: Path, name: str) -> str:
+        """Make a session of what the user and the model said; calls and their results are left out."""
+        text, now = await asyncio.to_thread(text_to_import, workspace, name), datetime.now(UTC)
+        try:
+            session = _EarlierSession.model_validate_json(text)
+        except ValidationError as error:
+            raise SessionFileError(f"it is not a session of LMAgent: {error.errors()[0]['msg']}") from error
+        added: list[events.Event] = [
+            events.SessionOpened(workspace=str(workspace), version=__version__, is_unattended=False),
+            events.SessionRenamed(title=sanitize_line(str(session.metadata.get("task", "")))[:120] or "Imported"),
+            *(
+                events.MessageAdded(role=Role(each.role), text=each.content)
+                for each in session.messages
+                if each.role in (Role.USER, Role.ASSISTANT) and isinstance(each.content, str) and each.content.strip()
+            ),
+        ]
+        with suppress(ValueError):
+            now = read_time(str(session.metadata.get("created")))
+        new_id = f"{now.astimezone(UTC):%Y%m%d_%H%M%S}_{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
+        if any(path.stem == new_id for path in self._store.paths()):
+            return "it is there already"
+        self._write(new_id, [Envelope(number, now, new_id, event) for number, event in enumerate(added, 1)])
+        return new_id
+
     def _live(self, summary: SessionSummary) -> SessionSummary:
         session = self._opened.get(summary.id)
         if session is None or session.is_closed:
@@ -353,6 +401,10 @@ class SessionArchive:
         firsts = () if self._store.is_ours(path.stem) else self._first_events()
         history = forked(past, new_id, now, seq, firsts)
         self._copy_images(history, path.stem, new_id)
+        self._write(new_id, history)
+        return new_id
+
+    def _write(self, new_id: str, history: Sequence[Envelope]) -> None:
         file = self._store.create(new_id)
         try:
             for envelope in history:
@@ -364,7 +416,6 @@ class SessionArchive:
             raise
         finally:
             file.close()
-        return new_id
 
     def _copy_images(self, history: Sequence[events.Envelope], old_id: str, new_id: str) -> None:
         """Copy the pictures that the fork's messages name; one that is gone stays gone."""

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.permissions.path_patterns import is_secret_path
-from lmtui.core.ports import Sandbox
+from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.models.tokens import counter_name
 from lmtui.paths import state_dir
 from lmtui.sandbox.backend import FULL, Isolation, Options
 from lmtui.sandbox.host_paths import check_workspace
-from lmtui.sandbox.images import (
-    DESCRIPTIONS,
-    ImageSource,
-    build_image,
-    build_project_image,
-    digest_of,
-    find_source,
-)
+from lmtui.sandbox.images import build_image
 from lmtui.sandbox.select import BACKENDS, make_backend, prove, start
 
 __all__ = ["FULL", "build_image", "counter_name"]  # what else front ends need, who see no sandbox and no models
@@ -79,52 +69,6 @@ async def _check(name: str, workspace: Path) -> BackendReport:
         return BackendReport(name, works=True, why_not="", fix="", isolation=backend.isolation, start_ms=elapsed_ms)
     finally:
         await backend.close()
-
-
-_MOST_FILES, _MOST_BYTES = 5_000, 200 << 20
-
-
-async def project_image_source(sandbox: Sandbox) -> tuple[ImageSource, dict[str, str]]:
-    """Return how a project describes its image, and the texts that say so.
-
-    Raises:
-        UsageError: it does not, or in a way that lmtui cannot build.
-    """
-    texts: dict[str, str] = {}
-    for name in DESCRIPTIONS:
-        with contextlib.suppress(SandboxError):
-            texts[name] = (await sandbox.read_file(name)).data.decode("utf-8", "replace")
-    source = find_source(texts)
-    if source is None:
-        names = "neither a Dockerfile nor a .devcontainer/devcontainer.json or .devcontainer.json"
-        raise UsageError(f"this project has {names}", "Build an image yourself and set image = NAME.")
-    if source.dockerfile and source.dockerfile not in texts:
-        texts[source.dockerfile] = (await sandbox.read_file(source.dockerfile)).data.decode("utf-8", "replace")
-    return source, texts
-
-
-async def make_project_image(
-    workspace: Path, sandbox: Sandbox, source: ImageSource, texts: Mapping[str, str], say: Callable[[str], None]
-) -> str:
-    """Build the image of a project and return its name; ignored files and secret files are not sent to the engine.
-
-    Raises:
-        UsageError: the project has more files than can be sent.
-        SandboxUnavailable: the build fails.
-    """
-    files: dict[str, tuple[bytes, int]] = {}
-    if source.dockerfile:
-        paths = await sandbox.glob(f"{source.context}/**" if source.context else "**", _MOST_FILES + 1)
-        size_bytes = 0
-        for path in dict.fromkeys((source.dockerfile, *(path for path in paths if not is_secret_path(path)))):
-            file = await sandbox.read_file(path, _MOST_BYTES)
-            size_bytes += file.size_bytes
-            if size_bytes > _MOST_BYTES or len(paths) > _MOST_FILES:
-                what = f"the project has more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB"
-                raise UsageError(f"{what} to send to Docker", "Build the image yourself and set image = NAME.")
-            files[path] = file.data, file.mode
-        files[source.dockerfile] = texts[source.dockerfile].encode(), 0o644  # what was shown is what is built
-    return await asyncio.to_thread(build_project_image, workspace, source, digest_of(texts), files, say)
 
 
 def free_space(workspace: Path) -> Mapping[Path, int]:

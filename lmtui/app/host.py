@@ -12,11 +12,12 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from lmtui import __version__
-from lmtui.app.archive import SessionArchive, encode_event
+from lmtui.app.archive import SessionArchive, archive_of, encode_event
 from lmtui.app.attempts import Attempts
 from lmtui.app.demo import fresh_folder, start_repository
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
@@ -49,11 +50,13 @@ from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.features.attempt_values import WorkspaceAttempts
-from lmtui.features.service import CommandCall, SessionVariant
+from lmtui.features.service import CommandCall, Import, SessionVariant
 from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK, demo_scenarios
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
+from lmtui.registry import features
+from lmtui.registry import load as load_place
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.session_logs import AgentPapers, SessionStore, load, new_session_id
@@ -245,6 +248,11 @@ class Runtime:
         """Return the workspace's sandbox, of the folder and the settings as they are; it starts when it is first used."""
         return await self._sandbox.get()
 
+    def imports(self) -> Sequence[Import]:
+        """Return what earlier programs left in this folder.  Blocks."""
+        found = [load_place(feature.imports)(self) for feature in features() if feature.imports]
+        return [*archive_of(self.workspace).imports(self.workspace), *chain(*found)]
+
     def tools(self) -> Sequence[ToolSpec]:
         """Return the tools of lmtui's own that the model of a new session may call."""
         return tools_of(self.config, self.workspace).specs(ToolSet.ALL, sees=True)
@@ -371,7 +379,7 @@ class Runtime:
 
         Where no model is named, it is the first of `among` that the server has.
         """
-        return await self.servers.choose(among)
+        return await self.servers.choose(among, is_model_named=self._models.is_forced)
 
     async def start_demo(self) -> None:
         await self.use_demo(fresh_folder(self.demo_folder), _DEMO_WORDS_PER_S)

@@ -124,10 +124,11 @@ def _shown_url(url: str) -> str:
     return root_url(url) if "//" in url else url
 
 
-def lacking_models(config: Config, server: ServerFound) -> str:
-    """Return the roles whose models a server does not have; nothing if it lists none."""
-    names = {model.name for model in server.models}
-    lacks = [f"{who}: {name}" for who, name in _named_models(config) if not {name, f"{name}:latest"} & names]
+def lacking_models(config: Config, server: ServerFound, model: str = "") -> str:
+    """Return the roles whose models a server does not have, and a `model` that it does not have; nothing if it lists none."""
+    names = {name for found in server.models for name in (found.name, found.instance) if name}
+    named = [*([("model", model)] if model else []), *_named_models(config)]
+    lacks = [f"{who}: {name}" for who, name in named if not {name, f"{name}:latest"} & names]
     return sanitize_line(", ".join(lacks)) if names else ""
 
 
@@ -421,10 +422,11 @@ class Servers:
         self._made_pool = None
         self._providers.clear()
 
-    async def choose(self, among: Sequence[str] = ()) -> str:
+    async def choose(self, among: Sequence[str] = (), *, is_model_named: bool = False) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.
 
-        Where no model is named, the first of `among` that the server has is taken; with `among` none needs to be.
+        Where no model is named, the first of `among` that the server has is taken; with `among` none needs to be.  One that
+        `is_model_named` on the command line has to be there.
 
         Raises:
             ProviderError: none is there.
@@ -438,14 +440,15 @@ class Servers:
             model = _named_model(self._config) or _first_model(servers[0])
             self.set_in_use(servers[0].url, model)
             said = f"using {servers[0].kind} at {servers[0].url}, model {model}"
-        found = await self._look() if not self.model or _named_models(self._config) else None
+        found = await self._look() if is_model_named or not self.model or _named_models(self._config) else None
         if found is not None and not self.model:
             self._choose_model(found, among)
-        if found is not None and (lacks := lacking_models(self._config, found)):
+        is_checked = is_model_named and found is not None and found.kind != ServerKind.LLAMA_CPP  # which has just one
+        if found is not None and (lacks := lacking_models(self._config, found, self.model if is_checked else "")):
             there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
             raise UsageError(
                 f"the server has no such model: {lacks}",
-                f"It has {there}. Name one of them with --ROLE-model, or in the setting roles.",
+                f"It has {there}. Name one of them with --model or --ROLE-model, or in your settings.",
             )
         return said
 

@@ -94,7 +94,7 @@ class SessionModels:
 
     def __init__(self, servers: Servers, caches: PromptCaches, *, is_forced: bool) -> None:
         self._servers, self.caches = servers, caches
-        self._is_forced = is_forced
+        self.is_forced = is_forced
         self._providers: dict[str, SessionProvider] = {}
 
     def at(self, url: str = "", model: str = "", note: str = "") -> SessionProvider:
@@ -106,7 +106,7 @@ class SessionModels:
         """Return what asks the server and model that a session used last if they are still there, else those in use."""
         servers, used = self._servers, last_model(past)
         is_just_chosen = servers.was_asked and not self._providers
-        if used is None or self._is_forced or is_just_chosen:
+        if used is None or self.is_forced or is_just_chosen:
             return self.at()
         is_same = servers.is_in_use(used.url)
         if is_same and used.model == servers.model:

@@ -163,7 +163,7 @@ class SandboxStatus:
     `asks_each_command`: it is so weak that every shell command asks, whatever the mode and the rules say, unless the user
     named it.  `is_read_only`: a test from inside showed that nothing in the workspace can be changed.  `has_read_only`: there
     is an instance in which commands cannot change anything.  `masks_git`: a masked file is in git's objects too, so commands
-    that only read do not see these.  `folder` is the workspace as commands see it.  `warnings` are what the user can repair.
+    that only read do not see these.  `folder` is the workspace as commands see it.
     With `is_overlay` nothing that is changed there is real, and rules are checked when it is kept.
     """
 
@@ -181,7 +181,6 @@ class SandboxStatus:
     is_overlay: bool = False
     masks_git: bool = False
     folder: str = ""
-    warnings: tuple[str, ...] = ()
 
 
 class FileChangeKind(StrEnum):

@@ -293,8 +293,6 @@ class Background:
                 has_overlays=status.has_overlays,
             )
         )
-        for warning in status.warnings:
-            self._emit(events.Notice(level=events.Level.WARNING, text=warning))
         await asyncio.to_thread(parse, "true")  # the first decision would hold the event loop to load the grammar
         if checkpoints is not None:
             with contextlib.suppress(SandboxError):  # the first step that needs one says so

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
+from lmtui.core.errors import UsageError
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import KeptChanges, Policy, TokenCounter
@@ -28,6 +29,7 @@ from lmtui.engine.agent import TurnPoints
 from lmtui.engine.session import EngineSession
 from lmtui.features.attempt_values import Attempt, WorkspaceAttempts
 from lmtui.features.folder_consent import FolderConsent
+from lmtui.plain_files import NotPlain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.index_file import INDEX_FILE, IndexFile
 from lmtui.tools.registry import ToolRegistry
@@ -182,6 +184,29 @@ class SkillFiles:
     """Where skills are kept: `add` keeps the text of one, for this folder or for all of the user's, and returns its place."""
 
     add: Callable[[str, bool], Awaitable[str]]
+
+
+_MOST_IMPORTED_BYTES = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """Something that `lmtui import` can take over from an earlier program; `run` does it and says where it went."""
+
+    text: str
+    run: Callable[[], Awaitable[str]]
+
+
+def text_to_import(root: Path, name: str) -> str:
+    """Return a file of an earlier program, empty where there is none.  Blocks.
+
+    Raises:
+        UsageError: it is not a regular file.
+    """
+    try:
+        return (read_plain(root, name, _MOST_IMPORTED_BYTES) or b"").decode("utf-8", "replace")
+    except NotPlain as error:
+        raise UsageError(f"{name} cannot be imported: {error}", "Put the file itself there, or remove it.") from error
 
 
 @dataclass(slots=True)

@@ -63,9 +63,22 @@ def _program_rows() -> Iterable[CheckRow]:
     themes = len(list(themes_dir().glob("*.toml")))
     yield _row("themes", f"{themes} themes", "The installation is incomplete.", is_well=themes > 0, otherwise=FAILURE)
     yield CheckRow("tokens", OK, f"counted by {counter_name()}")
+    if unread := sorted(_NOT_READ & os.environ.keys()):
+        hint = "They are of other programs; see `lmtui help coming-from`."
+        yield CheckRow("environment", WARNING, f"set, but not read by lmtui: {', '.join(unread)}", hint)
     for name, folder in (("settings", config_dir()), ("state", state_dir())):
         is_writable = os.access(_nearest(folder), os.W_OK)
         yield _row(name, str(folder), "Set LMTUI_HOME to a folder that can be written.", is_well=is_writable)
+
+
+# Settings of the programs that lmtui succeeds: what is set and not read here is named.
+_NOT_READ = {
+    "AGENT_CERT", "AGENT_HOST", "AGENT_KEY", "AGENT_PORT", "AGENT_TOKEN", "ARTIFACT_SCAN_WINDOW", "BLOCKED_COMMANDS",
+    "BRIEF_DATA_BUDGET", "DB_PATH", "ENABLE_PLAN_ENFORCEMENT", "ENABLE_TODO_TRACKING", "KEEP_RECENT_MESSAGES", "LAO_CONFIG",
+    "LAO_OTEL_ENDPOINT", "LM_STUDIO_BASE_URL", "MAX_FILE_READ", "MAX_GREP_RESULTS", "MAX_LS_ENTRIES",
+    "MAX_SUB_AGENT_ITERATIONS", "MAX_TOOL_OUTPUT", "PLANS_DIR", "REQUIRE_WORKSPACE", "SHELL_WORKSPACE_ONLY",
+    "THINKING_MAX_TOKENS", "TOTAL_RAM_GB", "WORKSPACE_ROOT",
+}  # fmt: skip
 
 
 def _nearest(folder: Path) -> Path:

@@ -17,8 +17,6 @@ from lmtui.app.checks import (
     BackendReport,
     backend_reports,
     build_image,
-    make_project_image,
-    project_image_source,
     workspace_problem,
 )
 from lmtui.app.folder_rules import granted_rules, rules_file
@@ -28,10 +26,10 @@ from lmtui.command_line import print_json, print_report, say
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome
-from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.ports import Sandbox
-from lmtui.core.sanitize import escape_invisible, sanitize_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServerFound, exam_text, server_lines
 from lmtui.core.sessions import chosen_words, summary_line
 from lmtui.core.workspace import EFFECT_TOOL
@@ -221,34 +219,8 @@ def _say(line: str) -> None:
     say(line, file=sys.stderr, flush=True)
 
 
-async def _project_image(workspace: Path, loaded: Loaded, *, is_yes: bool) -> str:
-    """Show how the project describes its image, ask, build it and return its name; empty where the user does not want it."""
-    async with open_runtime(workspace, replace(loaded.config, sandbox="process")) as runtime:
-        sandbox = await runtime.sandbox()
-        source, texts = await project_image_source(sandbox)
-        for name, text in texts.items():
-            if name in (source.file, source.dockerfile):
-                _say(f"--- {sanitize_line(name)}\n{escape_invisible(text)}")
-        for key in source.ignored:
-            _say(f"{source.file}: lmtui does not act on {key}")
-        is_there = sys.stdin.isatty() and sys.stderr.isatty()
-        if not is_yes and not is_there:
-            _say("Nothing was built. lmtui sandbox image --project --yes builds it without asking.")
-            return ""
-        if not is_yes:
-            _say("Docker runs these steps with network access, outside the sandbox of your sessions. Build the image? [y/N] ")
-            if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in YES:
-                return ""
-        return await make_project_image(workspace, sandbox, source, texts, _say)
-
-
-async def _image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
-    if arguments.project:
-        name = await _project_image(workspace, loaded, is_yes=arguments.yes)
-    else:
-        name = await build_image(loaded.config.image, source=arguments.source, say=_say)
-    if not name:
-        return EXIT_BLOCKED
+async def _image(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    name = await build_image(loaded.config.image, source=arguments.source, say=_say)
     print(json.dumps({"image": name}) if arguments.json else name)
     return 0
 
@@ -347,6 +319,30 @@ def _told(name: str, loaded: Loaded) -> object:
     return shown(name, value) if SETTINGS[name].metadata["is_secret"] and value else value
 
 
+async def _import(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """List what earlier programs left in a folder, ask, and take it over; 1 where something could not be."""
+    async with open_runtime(workspace, loaded.config, is_attended=False, writes_log=True) as runtime:
+        found, failed = await asyncio.to_thread(runtime.imports), False
+        if not found:
+            say("No cron.json, LAO_MEMORY.md, .lao/skills or sessions of LMAgent here.")
+            return 0
+        say("\n".join(sanitize_line(each.text) for each in found))
+        if not arguments.yes and not sys.stdin.isatty():
+            say("Nothing was imported. `lmtui import --yes` imports all of this.")
+            return EXIT_BLOCKED
+        if not arguments.yes:
+            _say("Import all of this? [y/N] ")
+            if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in YES:
+                return 0
+        for each in found:
+            try:
+                outcome = f"imported: {each.text} ({await each.run()})"
+            except LmtuiError as error:
+                outcome, failed = f"not imported: {each.text}: {error.full_text()}", True
+            say(sanitize_line(outcome))
+    return int(failed)
+
+
 REPORTS: dict[str, Report] = {
     "sessions": _sessions,
     "show": _show,
@@ -356,4 +352,5 @@ REPORTS: dict[str, Report] = {
     "sandbox": sandbox_report,
     "config": _config,
     "trust": trust_report.report,
+    "import": _import,
 }

@@ -158,7 +158,7 @@ class Backend(Protocol):
 
     `has_mounts`: names that are protected are mounted read-only.  `is_isolated` without it: commands are confined by less than
     namespaces; each of them is asked about.  `tools` are shown in instances opened afterwards.  `image` is a container's, empty
-    elsewhere; `image_digest` is not empty if it was built from the project's description.
+    elsewhere.
     """
 
     name: str
@@ -168,7 +168,6 @@ class Backend(Protocol):
     isolation: Isolation
     tools: ProjectTools
     image: str
-    image_digest: str
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor; `layout` says what is mounted over the workspace, where the backend has mounts.
@@ -299,7 +298,7 @@ class ProcessBackend:
     network = "on"
     is_isolated = False
     has_mounts = False
-    image = image_digest = ""
+    image = ""
     isolation = Isolation(processes="end with their command", memory="limit per command, watched")
 
     def __init__(self, workspace: Path, options: Options = Options()) -> None:
@@ -344,7 +343,7 @@ class LandlockBackend:
     name = "landlock"
     is_isolated = True
     has_mounts = False
-    image = image_digest = ""
+    image = ""
 
     def __init__(self, workspace: Path, options: Options = Options()) -> None:
         self._workspace, self._options = workspace, options

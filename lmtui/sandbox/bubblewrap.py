@@ -58,7 +58,7 @@ class BubblewrapBackend:
     name = "bubblewrap"
     is_isolated = True
     has_mounts = True
-    image = image_digest = ""
+    image = ""
 
     def __init__(self, workspace: Path, options: Options = Options(), proxy: Proxy | None = None) -> None:
         self._workspace, self._options, self._proxy = workspace, options, proxy

@@ -28,7 +28,7 @@ from lmtui.sandbox.backend import (
 )
 from lmtui.sandbox.guest import effects
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
-from lmtui.sandbox.images import DEFAULT_IMAGE, built_from, connect, find_socket, image_name, labels, reap_dead
+from lmtui.sandbox.images import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import Proxy
@@ -99,7 +99,6 @@ class DockerBackend:
         self._proxy_folder: Path | None = None
         self.network = options.own_network
         self.image = options.image
-        self.image_digest = ""
         self._image_variables: dict[str, str] = {}
         self._engine: DockerClient | None = None
         self._files: list[str] = []
@@ -146,11 +145,8 @@ class DockerBackend:
         if self._engine is None:
             self._engine = connect(socket_path, _ENGINE_S)
             reap_dead(self._engine)
-            name = image_name(self._workspace)  # what the user built for this project, unless the settings name another
-            if self.image == DEFAULT_IMAGE and (digest := built_from(self._engine, name)) is not None:
-                self.image, self.image_digest = name, digest
-        with self._explained("the Docker engine refuses the container", self._image_of(kind)):
-            image = self._engine.images.get(self._image_of(kind))
+        with self._explained("the Docker engine refuses the container", self.image):
+            image = self._engine.images.get(self.image)
             self._image_variables = dict(each.split("=", 1) for each in image.attrs["Config"].get("Env") or () if "=" in each)
             container = self._engine.api.create_container(**self._arguments(self._engine, kind, layout))
         return str(container["Id"])
@@ -171,10 +167,6 @@ class DockerBackend:
                 self._engine.close()
                 self._engine = None
             raise SandboxUnavailable(f"the Docker engine at {self._find_socket()} does not answer", "Start it.") from error
-
-    def _image_of(self, kind: InstanceKind) -> str:
-        """Return the image of an instance: what guards the workspace and runs git is never a project's own."""
-        return DEFAULT_IMAGE if self.image_digest and not kind.is_masked else self.image
 
     def _attached(self, container_id: str) -> socket.socket:
         """Return a connection to the streams of a container that was created but not started yet."""
@@ -209,7 +201,7 @@ class DockerBackend:
             scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # the instance's own: emptied after each command
         )
         return {
-            "image": self._image_of(kind),
+            "image": self.image,
             "entrypoint": supervisor_command("python3", FOLDER_INSIDE, settings),
             "command": [],
             "hostname": None if layout.network else "sandbox",  # it goes with the network

@@ -45,7 +45,6 @@ _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
 _NO_OVERLAYS, _WHY_NONE = "overlays: not available, so commands cannot be tried first: ", "see docs/effects.md"
-_HAS_DESCRIPTION = "image: this project describes one; to build it and use it with Docker, run lmtui sandbox image --project"
 _FEWER = "Deny whole folders instead, for example Read(secrets/**)."
 _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
 
@@ -139,8 +138,6 @@ class SandboxPool:
         """Return what runs; starts it where it does not."""
         chosen = await self.started()
         status, facts = chosen.status, [*chosen.status.facts, *chosen.backend.tools.facts()]
-        if chosen.backend.tools.image_digest and not chosen.backend.image_digest:
-            facts.append(_HAS_DESCRIPTION)
         if chosen.backend.has_mounts:
             async with self._starting:
                 layout = await self._layout(InstanceKind.READ)

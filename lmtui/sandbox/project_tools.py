@@ -103,8 +103,7 @@ class ProjectTools:
     """What a project gets: what is `shown`, by its target; `path`, folders of programs of the tools; `withheld`, texts on what
     was found and is not shown, by its path; `offered`, folders that the user can show, each with the reason.
 
-    `system` are programs that are only in the system's own folders.  `image_digest` is that of the project's description of an
-    image, empty if it has none.
+    `system` are programs that are only in the system's own folders.
     `repository` is what git uses outside the workspace.
     """
 
@@ -114,7 +113,6 @@ class ProjectTools:
     withheld: dict[str, str] = field(default_factory=dict)
     offered: dict[str, str] = field(default_factory=dict)
     system: dict[str, None] = field(default_factory=dict)
-    image_digest: str = ""
     repository: Repository = NO_REPOSITORY
 
     def show(self, source: Path, why: str, target: str = "", **facts: Any) -> None:  # Any: those of `Shown`

@@ -39,7 +39,6 @@ NETWORKS = ("none", "proxy", "on")
 _ORDER = (*FULL, "landlock")
 _ENGINES = ("docker", "podman")
 _REDUCED = "no private /tmp, other processes visible, .git settings put back afterwards"
-_IMAGE_CHANGED = "the description of this project's image has changed; build it again: lmtui sandbox image --project"
 
 
 class ToolsLacking(SandboxUnavailable):
@@ -176,10 +175,7 @@ async def choose(
             await backend.close()
             waiting = [each for each in waiting if each.name in FULL] if is_proven else waiting
             continue
-        is_old = backend.image_digest not in ("", backend.tools.image_digest)
-        warnings = (_IMAGE_CHANGED,) if is_old else ()
-        status = _status(backend, workspace, [*map(str, refusals), *warnings], options)
-        return ChosenBackend(backend, client, guard, layout, replace(status, warnings=warnings))
+        return ChosenBackend(backend, client, guard, layout, _status(backend, workspace, [*map(str, refusals)], options))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     hint = refusals[-1].hint if refusals else ""
     without = "To run commands without isolation: --sandbox process"

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
@@ -19,7 +19,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.guest.linux import FILE_CLOCK
-from lmtui.sandbox.images import DESCRIPTIONS, digest_of
 from lmtui.sandbox.mount_layout import SandboxLayout, from_reply, read_only_in
 from lmtui.sandbox.package_indexes import MARKER_BYTES
 from lmtui.sandbox.project_tools import (
@@ -297,12 +296,11 @@ async def find_tools(guard: Client, workspace: Path, outside: OutsideFolders, ma
         facts, data = await guard.call("read", {"path": name, "max_bytes": MARKER_BYTES}, limit_s=_ANSWER_S)
         return name, None if "error" in facts else data.decode("utf-8", "replace")
 
-    read_ones = await asyncio.gather(*map(read, (*MARKERS, *DESCRIPTIONS)))
+    read_ones = await asyncio.gather(*map(read, MARKERS))
     texts = {name: text for name, text in read_ones if text is not None}
     finding = asyncio.to_thread(find_project_tools, workspace, texts), asyncio.to_thread(find_repository, workspace)
     tools = with_repository(*await asyncio.gather(*finding))
     tools = await asyncio.to_thread(with_allowed, tools, outside.allowed, workspace)
-    tools = replace(tools, image_digest=digest_of(texts))
     return await asyncio.to_thread(with_added, tools, outside.added, masks) if outside.added else tools
 
 

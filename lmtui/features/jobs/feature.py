@@ -15,5 +15,6 @@ FEATURE = Feature(
     ),
     routes="lmtui.features.jobs.routes:ROUTES",
     has_commands=True,
+    imports="lmtui.features.jobs.subcommands:imports",
     controller="lmtui.features.jobs.screens:JobController",
 )

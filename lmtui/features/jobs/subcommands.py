@@ -8,6 +8,9 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from lmtui.command_line import Parser, add_common, make_parser, say, with_report
 from lmtui.core.errors import UsageError
@@ -15,7 +18,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
 from lmtui.features.jobs.service import WorkspaceJobs
 from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, job_lines, when_text
-from lmtui.features.service import CommandCall, stopping
+from lmtui.features.service import CommandCall, FeatureHost, Import, stopping, text_to_import
 from lmtui.settings import MODES
 
 EXIT_INTERRUPTED = 130
@@ -198,3 +201,29 @@ def _state(job: JobRecord) -> str:
 def _print_json(records: Sequence[JobRecord]) -> None:
     rows = [by_column(record) | {"state": record.state} for record in records]
     print(json.dumps(rows, indent=2, ensure_ascii=False))
+
+
+class _CronJob(BaseModel):
+    """A job of a `cron.json`, with a cron expression as its schedule."""
+
+    schedule: str
+    prompt: str
+    name: str = ""
+
+
+def imports(host: FeatureHost) -> list[Import]:
+    """Return the jobs of a `cron.json`; they are added as paused."""
+    jobs = host.extensions[Jobs]
+
+    async def add(job: _CronJob) -> str:
+        if any(each.text == job.prompt for each in (await jobs.read()).records):
+            return "it is there already"
+        record = await jobs.add(NewJob(text=job.prompt, schedule=f"cron {job.schedule}", title=job.name))
+        await jobs.pause(record.id)
+        return f"paused; to start it, run `lmtui jobs resume {record.id}`"
+
+    try:
+        found = TypeAdapter(list[_CronJob]).validate_json(text_to_import(host.workspace, "cron.json") or "[]")
+    except ValidationError as error:
+        raise UsageError(f"cron.json is not a list of jobs: {error.errors()[0]['msg']}", "Fix it, or rename it.") from error
+    return [Import(f"job from cron.json, {job.schedule}: {job.prompt}", partial(add, job)) for job in found]

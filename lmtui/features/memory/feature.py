@@ -11,5 +11,6 @@ FEATURE = Feature(
     tools=tuple(f"lmtui.features.memory.tools:{name}" for name in _TOOLS),
     subcommands=(Subcommand("memory", "lmtui.features.memory.subcommands:memory"),),
     has_commands=True,
+    imports="lmtui.features.memory.subcommands:imports",
     controller="lmtui.features.memory.screens:MemoryController",
 )

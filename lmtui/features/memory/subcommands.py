@@ -8,17 +8,19 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 
 from lmtui.command_line import Parser, make_parser, print_json, print_report, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.memory_files import MemoryFiles
-from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, note_lines
+from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, note_lines, parse_notes
 from lmtui.features.memory.values import NO_PROPOSALS, MemoryProposal, ProposalKind, WorkspaceMemory, proposal_lines
 from lmtui.features.memory.workspace_search import open_search
-from lmtui.features.service import CommandCall
+from lmtui.features.service import CommandCall, FeatureHost, Import, text_to_import
 from lmtui.paths import without_keys
 
 _INDEX_S = 600.0  # the first time a large workspace is indexed
@@ -149,3 +151,19 @@ def _edit(files: MemoryFiles, scope: MemoryScope) -> int:
     if scope is MemoryScope.PROJECT:
         files.trust_now()
     return code
+
+
+def imports(host: FeatureHost) -> list[Import]:
+    """Return the notes of `LAO_MEMORY.md` in the folder, and of `.lao/MEMORY.md` in the user's home."""
+    files = MemoryFiles(host.workspace)
+
+    async def add(note: Note) -> str:
+        is_new = await asyncio.to_thread(files.add, note)
+        return f"a note for {SCOPE_NAMES[note.scope]}" if is_new else "it is there already"
+
+    places = ((host.workspace, "LAO_MEMORY.md", MemoryScope.PROJECT), (Path.home(), ".lao/MEMORY.md", MemoryScope.USER))
+    return [
+        Import(f"note from {name}: {note.text}", partial(add, replace(note, source="import")))
+        for root, name, scope in places
+        for note in parse_notes(text_to_import(root, name), scope)
+    ]

@@ -9,5 +9,6 @@ FEATURE = Feature(
     tools=("lmtui.features.skills.tools:SKILL", "lmtui.features.skills.tools:PROMOTE"),
     subcommands=(Subcommand("skills list|show NAME", "lmtui.features.skills.subcommands:skills"),),
     has_commands=True,
+    imports="lmtui.features.skills.subcommands:imports",
     controller="lmtui.features.skills.screens:SkillController",
 )

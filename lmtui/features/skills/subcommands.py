@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from lmtui.command_line import Parser, make_parser, print_report, with_report
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.sanitize import sanitize
 from lmtui.core.subagents import FileState
-from lmtui.features.service import CommandCall
+from lmtui.features.service import CommandCall, FeatureHost, Import, SkillFiles, text_to_import
 from lmtui.features.skills.commands import skill_facts, skill_state, tool_facts
 from lmtui.features.skills.service import shelf_of
 from lmtui.features.skills.shelf import SkillShelf
 from lmtui.features.skills.values import PromotedTool, Skill
+from lmtui.plain_files import list_plain
 
 
 def skills_parser() -> Parser:
@@ -78,3 +80,11 @@ async def _show(shelf: SkillShelf, arguments: argparse.Namespace) -> int:
         raise UsageError(str(error), error.hint) from error
     print(json.dumps({"name": arguments.name, "text": text}, ensure_ascii=False) if arguments.json else sanitize(text))
     return 0
+
+
+def imports(host: FeatureHost) -> list[Import]:
+    """Return the skills in `.lao/skills`, one Markdown file each."""
+    folder, add, is_for_all = ".lao/skills", host.extensions[SkillFiles].add, False
+    names = [name for name, kind in list_plain(host.workspace, folder) if kind == "file" and name.endswith(".md")]
+    texts = {name: text_to_import(host.workspace, f"{folder}/{name}") for name in names}
+    return [Import(f"skill from {folder}/{name}", partial(add, text, is_for_all)) for name, text in texts.items()]
