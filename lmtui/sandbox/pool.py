@@ -9,10 +9,9 @@ import asyncio
 import contextlib
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.rules import MaskExpressions
@@ -40,16 +39,12 @@ from lmtui.sandbox.workspace_guard import (
 )
 
 _OPENINGS = 3
-_REVEALING_IDLE_S, _GIT_IDLE_S, _LONG_IDLE_S = 10.0, 60.0, 600.0
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
 _NO_OVERLAYS, _WHY_NONE = "overlays: not available, so commands cannot be tried first: ", "see docs/effects.md"
 _FEWER = "Deny whole folders instead, for example Read(secrets/**)."
 _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
-
-InstanceKey = tuple[InstanceKind, frozenset[str]]  # its kind, and what is revealed in it
-_VIEW: InstanceKey = (InstanceKind.VIEW, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +88,13 @@ class SandboxPool:
         self._choose = choose
         self._chosen: ChosenBackend | None = None
         self._guard: Client | None = None
-        self.running: dict[InstanceKey, Instance] = {}
+        self.running: dict[InstanceKind, Instance] = {}
         self.retired: set[Client] = set()
         self.is_closed = self.was_asked = False
         self.overlay_problem = ""
         self._scratch: Path | None = None  # what overlays share as `/tmp`
         self._in_use: Counter[Client] = Counter()
         self._released = asyncio.Event()
-        self._closing: dict[InstanceKey, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._serving: list[tuple[Client, SandboxLayout]] = []
         self._networks: list[str] = []  # in which commands stay, for others to reach them there
@@ -159,23 +153,19 @@ class SandboxPool:
         await self.client(InstanceKind.READ)
         return replace(status, text=f"{status.text}; the folder is read-only", is_read_only=True)
 
-    async def client(
-        self, kind: InstanceKind, revealed: frozenset[str] = frozenset(), *, is_for_one_file: bool = False
-    ) -> Client:
+    async def client(self, kind: InstanceKind, *, is_for_one_file: bool = False) -> Client:
         """Return a living supervisor of an instance, opened for the workspace as it is now.
 
         Args:
             kind: what it is for.
-            revealed: secret files that are not masked in it, because the user allowed it.
             is_for_one_file: nothing but a file that was named and decided about is touched: new files need no masks for that.
 
         Raises:
             SandboxError: it cannot be started.
         """
-        key = (kind, revealed)
         async with self._starting:
             await self._start_first()
-            instance = self.running.get(key)
+            instance = self.running.get(kind)
             if instance is not None and not instance.client.is_alive:
                 self.notice = _RESTARTED
                 await instance.client.close()
@@ -185,15 +175,13 @@ class SandboxPool:
                 await self._mask_added()
             has_tools = instance is None or not kind.is_masked or instance.tools == self._backend.tools
             if instance is None or (kind.is_masked and (is_old or not has_tools or not is_for_one_file)):
-                layout = (await self._layout(kind)).without(revealed)
+                layout = await self._layout(kind)
                 if instance is not None and not (has_tools and instance.layout.covers(layout, kind)):
                     self._retire(instance.client)
                     instance = None
                 if instance is None:
-                    instance = await self._open(kind, revealed, layout)
-                self.running[key] = replace(instance, masks=self._all_masks())
-        if revealed or kind is not InstanceKind.MAIN:
-            self._postpone_closing(key)
+                    instance = await self._open(kind, layout)
+                self.running[kind] = replace(instance, masks=self._all_masks())
         return instance.client
 
     async def guard(self) -> Client:
@@ -255,9 +243,9 @@ class SandboxPool:
         if backend.is_isolated and not backend.has_mounts:
             raise SandboxUnavailable(f"{backend.name} has no background commands", "Use bubblewrap or Docker.")
         client = await self.client(InstanceKind.MAIN)
-        instance = self.running[InstanceKind.MAIN, frozenset()]
+        instance = self.running[InstanceKind.MAIN]
         layout = replace(instance.layout, network=instance.layout.network or await asyncio.to_thread(client.network))
-        self.running[InstanceKind.MAIN, frozenset()] = replace(instance, layout=layout)
+        self.running[InstanceKind.MAIN] = replace(instance, layout=layout)
         self._networks.append(layout.network)
         try:
             with self._using(client), self.serving(client, layout):
@@ -269,7 +257,7 @@ class SandboxPool:
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
         async with self._freezing:
-            running = [each.client for (kind, _), each in self.running.items() if kind.has_shell]
+            running = [each.client for kind, each in self.running.items() if kind.has_shell]
             serving = [client for client, _ in self._serving]
             clients = [client for client in {*running, *self.retired, *serving} if client.is_alive]
             try:
@@ -285,10 +273,22 @@ class SandboxPool:
         Without mounts, commands run one by one, and what makes git run something is put back behind each.
         """
         is_guarded = (await self.started()).backend.is_isolated
-        client = await self.client(InstanceKind.MAIN, revealed)
-        with self._using(client):
-            async with self._guarded(findings) if is_guarded else contextlib.nullcontext():
+        guarded = self._guarded(findings) if is_guarded else contextlib.nullcontext()
+        async with self.revealing_client(InstanceKind.MAIN, revealed) as client, guarded:
+            yield client
+
+    @contextlib.asynccontextmanager
+    async def revealing_client(
+        self, kind: InstanceKind, revealed: frozenset[str], *, is_for_one_file: bool = False
+    ) -> AsyncIterator[Client]:
+        """Yield a supervisor in which the `revealed` files are not masked, because the user allowed it."""
+        client = await self.client(kind, is_for_one_file=is_for_one_file)
+        if revealed.isdisjoint(self.masked):
+            with self._using(client):
                 yield client
+            return
+        async with self._own_client(kind, None, revealed) as client:
+            yield client
 
     @contextlib.asynccontextmanager
     async def _guarded(self, findings: list[Findings]) -> AsyncIterator[None]:
@@ -319,13 +319,15 @@ class SandboxPool:
             yield client
 
     @contextlib.asynccontextmanager
-    async def _own_client(self, kind: InstanceKind, other: Backend | None) -> AsyncIterator[Client]:
+    async def _own_client(
+        self, kind: InstanceKind, other: Backend | None, revealed: frozenset[str] = frozenset()
+    ) -> AsyncIterator[Client]:
         async with contextlib.AsyncExitStack() as parts:
             if other is not None:
                 parts.push_async_callback(other.close)
             async with self._starting:
                 backend = other or (await self._start_first()).backend
-                layout = await self._layout(kind)
+                layout = (await self._layout(kind)).without(revealed)
             layout = replace(layout, network="") if other is not None else layout
             yield await parts.enter_async_context(self.serving_client(backend, kind, layout))
 
@@ -384,7 +386,9 @@ class SandboxPool:
     def _retire(self, client: Client) -> None:
         """End an instance once nothing runs in it."""
         self.retired.add(client)
-        self._start(self._end_retired(client))
+        task = asyncio.create_task(self._end_retired(client))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     async def _end_retired(self, client: Client) -> None:
         while self._in_use[client] and client.is_alive:
@@ -405,26 +409,6 @@ class SandboxPool:
             if not self._in_use[client]:
                 del self._in_use[client]
 
-    def _postpone_closing(self, key: InstanceKey) -> None:
-        """End an instance once it has been idle for its time from now."""
-        if key in self._closing:
-            self._closing[key].cancel()
-        delay_s = _REVEALING_IDLE_S if key[1] else _GIT_IDLE_S if key[0].writes_git else _LONG_IDLE_S
-        self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
-
-    def _close_instance(self, key: InstanceKey) -> None:
-        instance = self.running.get(key)
-        if instance is None or self._in_use[instance.client]:
-            self._postpone_closing(key)
-            return
-        del self.running[key], self._closing[key]
-        self._start(instance.client.close_when_idle())
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:  # Any: what a coroutine yields
-        task = asyncio.create_task(work)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
         backend = (await self.started()).backend
@@ -437,16 +421,14 @@ class SandboxPool:
             if tools == backend.tools:
                 return False
             backend.tools = tools
-            for key in [key for key in self.running if key[0].is_masked]:
-                self._retire(self.running.pop(key).client)
+            for kind in [kind for kind in self.running if kind.is_masked]:
+                self._retire(self.running.pop(kind).client)
             return True
 
     async def close(self) -> None:
         """End every supervisor."""
         self.is_closed = True
         async with self._starting, self._guarding:
-            for closing in self._closing.values():
-                closing.cancel()
             for client in (*(each.client for each in self.running.values()), *self.retired):
                 await client.close()
             self.running.clear()
@@ -468,7 +450,7 @@ class SandboxPool:
             self._guard = chosen.guard
             self.workspace_guard.keeps_git = not chosen.backend.has_mounts
             tools = chosen.backend.tools
-            self.running[InstanceKind.MAIN, frozenset()] = Instance(chosen.client, chosen.layout, tools, masks)
+            self.running[InstanceKind.MAIN] = Instance(chosen.client, chosen.layout, tools, masks)
         return self._chosen
 
     @property
@@ -519,23 +501,22 @@ class SandboxPool:
         """
         key = (layout.stamp, paths)
         if key not in self._tracked:
-            view = self.running.get(_VIEW)
+            view = self.running.get(InstanceKind.VIEW)
             if view is None or not view.client.is_alive:
-                view = self.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
-            self._postpone_closing(_VIEW)
+                view = self.running[InstanceKind.VIEW] = await self._open(InstanceKind.VIEW, layout)
             found = bool(others) and await has_secrets(view.client, others)
             found = found or (bool(paths) and await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied)))
             self._tracked = {key: found}
         return self._tracked[key]
 
-    async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> Instance:
+    async def _open(self, kind: InstanceKind, layout: SandboxLayout) -> Instance:
         backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
         for _ in range(_OPENINGS):
             client = await open_client(backend, kind, layout)
             try:
                 if kind is InstanceKind.READ and backend.has_mounts:
                     await selftest.verify_read_only(client, await self.guard())
-                now = (await self._layout(kind)).without(revealed) if kind.is_masked else layout
+                now = await self._layout(kind) if kind.is_masked else layout
             except BaseException:
                 await client.close()
                 raise

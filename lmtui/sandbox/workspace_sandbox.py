@@ -466,11 +466,13 @@ class WorkspaceSandbox:
         """Do an operation, on the file or folder `at` a path if it is about one."""
         if at is not None:
             fields["folder"], fields["path"] = self._locate(at)
+        kind, is_for_one_file = self._instance_kind, op not in _SWEEPING
         if self._overlay is not None:
-            async with self._overlay.client(self._instance_kind, writes=op not in _LOOKING) as client:
-                return await client.ask(shape, op, fields, data, limit_s=_FILE_CALL_S)
-        client = await self._pool.client(self._instance_kind, self._revealed, is_for_one_file=op not in _SWEEPING)
-        return await client.ask(shape, op, fields, data, limit_s=_FILE_CALL_S)
+            opened = self._overlay.client(kind, writes=op not in _LOOKING)
+        else:
+            opened = self._pool.revealing_client(kind, self._revealed, is_for_one_file=is_for_one_file)
+        async with opened as client:
+            return await client.ask(shape, op, fields, data, limit_s=_FILE_CALL_S)
 
     async def _run(self, client: Client, op: str, limit_s: int, on_output: OutputSink | None, **fields: object) -> ExecResult:
         live = replies.LiveOutput(on_output) if on_output is not None else None
