@@ -19,10 +19,10 @@ from typing import Any
 
 from lmtui.core.errors import UsageError
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.paths import kept_dir, state_dir
+from lmtui.paths import kept_dir
 from lmtui.plain_files import find_program
 from lmtui.sandbox.mount_layout import mask_sources
-from lmtui.sandbox.package_indexes import CERTIFICATES, cargo_settings, read_beginning
+from lmtui.sandbox.package_indexes import CERTIFICATES, read_beginning
 from lmtui.sandbox.repository import NO_REPOSITORY, Repository
 from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.toolchains import TABLE, AddedFolder, check_toolchains, masked_in, programs
@@ -35,8 +35,6 @@ _MOST_NAMED = 3
 # What tools fetch for the commands after it, by the folder's name.  An npx that is killed leaves a cache that stays broken.
 _FETCHED = {"cargo": "CARGO_HOME", "go": "GOMODCACHE", "uv": "UV_CACHE_DIR"}
 _BESIDE = {"uvx": ("uv",)}  # programs that start another one
-_HAS = "it has "
-_CARGO_SETTINGS = ".cargo/config.toml"
 _PACKAGES = "/opt/lmtui/packages"
 _IN_IMAGE = ("Python 3.11", "uv", "uvx")  # see `images.py`; Node there is another version than the one in use here
 _BUILT_HERE = ("/.pyenv/", "/.rbenv/", "/.rvm/", "/.asdf/installs/python/", "/.asdf/installs/ruby/")
@@ -101,7 +99,7 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class ProjectTools:
     """What a project gets: what is `shown`, by its target; `path`, folders of programs of the tools; `withheld`, texts on what
-    was found and is not shown, by its path; `offered`, folders that the user can show, each with the reason.
+    was found and cannot be shown, by its path; `offered`, folders that the user can show, and what each has.
 
     `system` are programs that are only in the system's own folders.
     `repository` is what git uses outside the workspace.
@@ -141,7 +139,13 @@ class ProjectTools:
         copied, writable = ", copied on writing", ", writable"
         kinds = [(each, copied if each.is_cache else writable if each.is_writable else "") for each in self.shown.values()]
         shown = [f"shown: {each.target} ({each.why}{kind})" for each, kind in kinds]
-        return (*shown, *(f"not shown: {each}" for each in self.withheld.values()))
+        return (*shown, *(f"not shown: {each}" for each in self.not_shown))
+
+    @property
+    def not_shown(self) -> list[str]:
+        """Return what was found and is not shown, and why."""
+        offered = [f'{path} ({why}): to show it, set toolchains = ["{path}"]' for path, why in self.offered.items()]
+        return [*offered, *self.withheld.values()]
 
 
 NO_TOOLS = ProjectTools()
@@ -172,9 +176,7 @@ class _Finder:
         if _is_there(names[-1]):
             return True
         if self._place(names[-1]) is None:
-            whole = _whole_tool(names[-1])
-            self.tools.withheld[str(whole)] = f'{whole} ({why}): to show it, set toolchains = ["{whole}"]'
-            self.tools.offered[str(whole)] = f"{_HAS}{why}"
+            self.tools.offered[str(_whole_tool(names[-1]))] = why
             return False
         for place in places:
             self.show(place, why)
@@ -271,8 +273,6 @@ class _Finder:
             folder = self.home / cache
             if folder.is_dir() and folder.resolve() == folder:
                 self.tools.show(folder, f"packages that were fetched, for {marker}", is_cache=True)
-        if "cargo" in row.programs and (settings := cargo_settings(self.home)):
-            self.tools.show(_kept(settings), "registries of cargo", str(self.home / _CARGO_SETTINGS))
 
 
 def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | None = None) -> ProjectTools:
@@ -321,7 +321,7 @@ def lacking_in_image(tools: ProjectTools) -> str:
     Programs in the home folder are shown in a container too, but those that were built here need this machine's libraries.
     """
     lacking = [name for name in tools.system if name not in _IN_IMAGE]
-    lacking += [why.removeprefix(_HAS) for why in tools.offered.values()]
+    lacking += tools.offered.values()
     lacking += [each.why for target, each in tools.shown.items() if any(part in target for part in _BUILT_HERE)]
     return ", ".join(lacking)
 
@@ -367,7 +367,6 @@ def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) 
         finder.tools.show(folder, "you allowed it")
         finder.tools.path.update(dict.fromkeys(programs([folder])))
         finder.tools.offered.pop(str(folder), None)
-        finder.tools.withheld.pop(str(folder), None)
         for settings in (folder / "pyvenv.cfg", *folder.glob("*/pyvenv.cfg")):
             finder.add_environment(read_beginning(settings), f"the Python of {settings.parent.name}")
     return finder.tools
@@ -441,18 +440,6 @@ def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> 
 def _add_packages(tools: ProjectTools, packages: Path, names: Iterable[str]) -> None:
     tools.show(packages, "packages that were fetched for this project", _PACKAGES, is_writable=True)
     tools.variables.update({_FETCHED[name]: f"{_PACKAGES}/{name}" for name in names})
-    if settings := next((each for target, each in tools.shown.items() if target.endswith(_CARGO_SETTINGS)), None):
-        target = f"{_PACKAGES}/cargo/config.toml"
-        tools.shown[target] = replace(settings, target=target)
-
-
-def _kept(settings: str) -> Path:
-    """Write settings of cargo without secrets to a file of lmtui's own, and return it."""
-    path = state_dir() / "cargo" / f"{hashlib.sha256(settings.encode()).hexdigest()[:24]}.toml"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(settings, encoding="utf-8")
-    return path
 
 
 def _add_poetry_environment(finder: _Finder) -> None:

@@ -225,7 +225,7 @@ class WorkspaceSandbox:
         for name in WORKSPACE_FILES:
             with contextlib.suppress(SandboxError):
                 texts[name] = (await self.read_file(name)).data.decode("utf-8", "replace")
-        return await asyncio.to_thread(find_package_indexes, texts, os.environ, Path.home())
+        return await asyncio.to_thread(find_package_indexes, texts, os.environ)
 
     async def _run_with_packages(
         self, timeout_s: int, on_output: OutputSink | None, gate: HostApproval | None, fields: Mapping[str, object]
@@ -264,9 +264,10 @@ class WorkspaceSandbox:
             return [_TOOLS_CHANGED]
         in_image = backend.name in ("docker", "podman")
         found, notes = await asyncio.to_thread(find_missing, tail, self._pool.workspace, in_image=in_image)
-        if gate is not None and await self._offer_tools(backend.tools.offered | found, gate):
+        offered = {path: f"it has {why}" for path, why in backend.tools.offered.items()}
+        if gate is not None and await self._offer_tools(offered | found, gate):
             return [_TOOLS_CHANGED]
-        notes += [f"not in the sandbox: {each}" for each in backend.tools.withheld.values()]
+        notes += [f"not in the sandbox: {each}" for each in backend.tools.not_shown]
         for note in notes:
             if gate is not None and note not in self._warned:
                 self._warned.add(note)

@@ -18,38 +18,31 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from lmtui.sandbox import proxy
-from lmtui.sandbox.package_indexes import PackageIndexes, cargo_settings, find_package_indexes
-from tests.sandbox.conftest import ISOLATED, Gate, OpenSandbox, fill
+from lmtui.sandbox.package_indexes import PackageIndexes, find_package_indexes
+from tests.sandbox.conftest import ISOLATED, Gate, OpenSandbox
 
 _HOST = "packages.internal"
 _WHEEL = "thing-1.0-py3-none-any.whl"
 
 
-def indexes(home: Path, files: dict[str, str], **environ: str) -> PackageIndexes:
-    return find_package_indexes(files, environ, home)
+def indexes(files: dict[str, str], **environ: str) -> PackageIndexes:
+    return find_package_indexes(files, environ)
 
 
-def test_the_users_own_configuration_names_the_index(tmp_path: Path) -> None:
-    (tmp_path / ".config/pip").mkdir(parents=True)
-    (tmp_path / ".config/pip/pip.conf").write_text("[global]\nindex-url = https://one.internal/simple\n")
-    (tmp_path / ".npmrc").write_text("registry=https://two.internal/npm/\n//two.internal/:_authToken=secret\n")
+def test_a_variable_of_the_users_names_the_index() -> None:
     files = {"pyproject.toml": "", "package.json": "{}"}
-    found = indexes(tmp_path, files, UV_INDEX_URL="https://three.internal/simple")
-    assert found.hosts == ("one.internal", "three.internal", "two.internal")
-    assert found.named == {"one.internal", "two.internal", "three.internal"}
-    assert dict(found.variables) == {
-        "PIP_INDEX_URL": "https://one.internal/simple",
-        "UV_INDEX_URL": "https://three.internal/simple",
-        "npm_config_registry": "https://two.internal/npm/",
-    }
+    given = {"UV_INDEX_URL": "https://three.internal/simple", "PIP_INDEX_URL": "https://one.internal/simple"}
+    found = indexes(files, **given, npm_config_registry="https://two.internal/npm/")
+    assert set(found.hosts) == found.named == {"one.internal", "two.internal", "three.internal"}
+    assert dict(found.variables) == {**given, "npm_config_registry": "https://two.internal/npm/"}
 
 
-def test_no_password_goes_into_the_sandbox(tmp_path: Path) -> None:
-    found = indexes(tmp_path, {}, PIP_INDEX_URL="https://me:secret@one.internal/simple")
+def test_no_password_goes_into_the_sandbox() -> None:
+    found = indexes({}, PIP_INDEX_URL="https://me:secret@one.internal/simple")
     assert (found.hosts, found.variables) == (("one.internal",), ())
 
 
-def test_what_a_project_names_is_reached_but_not_at_a_private_address(tmp_path: Path) -> None:
+def test_what_a_project_names_is_reached_but_not_at_a_private_address() -> None:
     files = {
         "package-lock.json": '{"packages": {"a": {"resolved": "https://files.example.com/a.tgz"}}}',
         "pyproject.toml": '[[tool.uv.index]]\nname = "x"\nurl = "https://index.example.com/simple"\n',
@@ -57,7 +50,7 @@ def test_what_a_project_names_is_reached_but_not_at_a_private_address(tmp_path: 
         ".cargo/config.toml": '[registries.mine]\nindex = "sparse+https://crates.example.com/index/"\n',
         "requirements.txt": "--extra-index-url https://more.example.com/simple\n",
     }
-    found = indexes(tmp_path, files, PIP_INDEX_URL="https://one.internal/simple")
+    found = indexes(files, PIP_INDEX_URL="https://one.internal/simple")
     assert set(found.hosts) == {
         "one.internal", "files.example.com", "index.example.com", "wheels.example.com", "crates.example.com",
         "more.example.com",
@@ -66,9 +59,9 @@ def test_what_a_project_names_is_reached_but_not_at_a_private_address(tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["{", "[tool", "index-url", "https://", '[tool.uv]\nindex = "x"', "[source]\nx = 1"])
-def test_files_that_cannot_be_read_name_nothing(text: str, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_name_nothing(text: str) -> None:
     names = ("pyproject.toml", "uv.lock", "package-lock.json", ".npmrc", "requirements.txt", ".cargo/config.toml")
-    assert indexes(tmp_path, dict.fromkeys(names, text), PIP_INDEX_URL="https://a.example").hosts == ("a.example",)
+    assert indexes(dict.fromkeys(names, text), PIP_INDEX_URL="https://a.example").hosts == ("a.example",)
 
 
 def test_without_configuration_the_public_index_is_meant_and_no_program_runs(
@@ -80,24 +73,14 @@ def test_without_configuration_the_public_index_is_meant_and_no_program_runs(
         program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho https://evil.example\n")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    found = indexes(tmp_path, {"pyproject.toml": "", "package.json": "{}", "Cargo.toml": "", "go.mod": ""})
+    found = indexes({"pyproject.toml": "", "package.json": "{}", "Cargo.toml": "", "go.mod": ""})
     assert set(found.hosts) == {
         "pypi.org", "files.pythonhosted.org", "registry.npmjs.org", "index.crates.io", "static.crates.io",
         "proxy.golang.org", "sum.golang.org",
     }  # fmt: skip
     assert not (tmp_path / "ran").exists()
-    fill(tmp_path, {".config/go/env": "GOPROXY=https://go.internal,direct\nGOFLAGS\n"})
-    assert indexes(tmp_path, {"go.mod": ""}).hosts == ("go.internal",)
-    assert indexes(tmp_path / "bin", {}, UV_INDEX_URL="https://pypi.org/simple").hosts == ("pypi.org", "files.pythonhosted.org")
-
-
-def test_of_the_users_cargo_only_registries_without_secrets_pass(tmp_path: Path) -> None:
-    mirror = (
-        '[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "sparse+https://packages.internal/crates/"\n'
-    )
-    fill(tmp_path, {".cargo/config.toml": f'{mirror}[registry]\ntoken = "secret"\n[http]\nproxy = "me:secret@x"\n'})
-    assert cargo_settings(tmp_path) == mirror
-    assert indexes(tmp_path, {"Cargo.toml": ""}).hosts == ("packages.internal",)
+    assert indexes({"go.mod": ""}, GOPROXY="https://go.internal,direct").hosts == ("go.internal",)
+    assert indexes({}, UV_INDEX_URL="https://pypi.org/simple").hosts == ("pypi.org", "files.pythonhosted.org")
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -177,13 +160,11 @@ async def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
     monkeypatch.setattr(proxy, "_look_up", look_up)
     monkeypatch.setattr(proxy, "_open", connect)
-    home = tmp_path / "home"
-    (home / ".config/pip").mkdir(parents=True)
-    (home / ".config/pip/pip.conf").write_text(f"[global]\nindex-url = https://{_HOST}/simple\ncert = {public}\n")
-    monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "lmtui"))
-    for name in ("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE"):
+    for name in ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", f"https://{_HOST}/simple")
+    monkeypatch.setenv("PIP_CERT", str(public))
     yield
     server.close()
     await server.wait_closed()
