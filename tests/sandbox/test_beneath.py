@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.sandbox.guest import beneath, files
+from lmtui.sandbox.guest import beneath, files, linux
 from lmtui.sandbox.guest.beneath import Refused, Root
 from tests.sandbox.conftest import fill
 from tests.sets import depth
@@ -19,7 +19,6 @@ _NAMES = (
     "a", "b", "up", "top", "root", "loop", "inner", ".git", ".lmagent", "..", ".", "", "…", "a\u200db", "secret", "ws", "f",
 )  # fmt: skip
 _PATHS = st.lists(st.sampled_from(_NAMES) | st.text(max_size=5), max_size=7).map("/".join)
-_OPENERS = [beneath.by_kernel, beneath.by_component]
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +40,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module", params=_OPENERS, ids=["kernel", "component"])
-def root(request: pytest.FixtureRequest, tree: Path) -> Iterator[Root]:
-    opened = Root(str(tree), request.param)
+@pytest.fixture(scope="module")
+def root(tree: Path) -> Iterator[Root]:
+    opened = Root(str(tree))
     yield opened
     os.close(opened.fd)
 
@@ -67,30 +66,25 @@ def test_no_path_writes_anything_outside_or_protected(root: Root, tree: Path, pa
     assert _guarded(tree) == before
 
 
-@given(path=_PATHS)
-@settings(max_examples=depth(75, 300))
-def test_both_ways_to_open_agree(tree: Path, path: str) -> None:
-    outcomes = []
-    for opener in _OPENERS:
-        root = Root(str(tree), opener)
-        try:
-            outcomes.append(files.read(root, path, 100)[1])
-        except Refused:
-            outcomes.append(b"refused")
-        os.close(root.fd)
-    assert outcomes[0] == outcomes[1]
-
-
 @given(text=st.text(max_size=8))
 def test_a_name_is_protected_however_it_is_spelled(text: str) -> None:
     for name in (".git", ".GIT", ".ｇｉｔ", ".Lmagent"):
         assert beneath.is_protected(f"{text.replace('/', '')}x/{name}/config")
 
 
-def test_links_inside_are_followed_by_both_openers_and_the_real_path_is_told(root: Root) -> None:
+def test_links_inside_are_followed_and_the_real_path_is_told(root: Root) -> None:
     assert files.read(root, "inner/f", 100)[1] == files.read(root, "b/a/b/f", 100)[1] == b"inside"
     with root.opened("inner/f", os.O_RDONLY) as (_, real):
         assert real == "a/b/f"
+
+
+def test_a_kernel_that_cannot_open_below_a_folder_is_named(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "not implemented")
+
+    monkeypatch.setattr(linux, "open_beneath", unknown)
+    with pytest.raises(Refused, match=r"Linux 5\.6 or later is needed"):
+        files.read(root, "a/f", 100)
 
 
 @pytest.mark.parametrize("comes_between", [False, True])
@@ -104,7 +98,7 @@ def test_a_new_file_is_written_where_there_are_no_hard_links_and_replaces_nothin
         raise OSError(errno.EPERM, "no hard links here")
 
     monkeypatch.setattr(os, "link", no_links)
-    root = Root(str(tmp_path), beneath.by_component)
+    root = Root(str(tmp_path))
     try:
         if comes_between:
             with pytest.raises(Refused, match="exists already"):

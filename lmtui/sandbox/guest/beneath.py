@@ -1,6 +1,6 @@
 """The only way to files of the workspace: opened below its root, never through a link that leads out, never protected names.
 
-The kernel does it where it can (openat2); elsewhere each component is opened on its own without following links.
+The kernel does it (openat2(2), Linux 5.6).
 """
 
 from __future__ import annotations
@@ -9,18 +9,15 @@ import errno
 import os
 import stat
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import linux
 
 PROTECTED = (".git", ".lmagent")
 MAX_PATH_BYTES = 4096
-_MAX_LINKS = 40
 _O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
 _FOLDER = _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-
-Opener = Callable[[int, str, int], "tuple[int, str]"]
 
 
 class Refused(Exception):
@@ -39,10 +36,9 @@ def is_protected(path: str) -> bool:
 class Root:
     """The workspace's folder, held open: a rename of it outside changes nothing here."""
 
-    def __init__(self, folder: str, opener: Opener | None = None) -> None:
+    def __init__(self, folder: str) -> None:
         self.fd = os.open(folder, _FOLDER)
         self.path = os.path.realpath(folder)
-        self._opener = opener or _choose_opener(self.fd)
 
     @contextmanager
     def opened(self, path: str, flags: int) -> Iterator[tuple[int, str]]:
@@ -67,12 +63,16 @@ class Root:
         if not flags & _O_PATH:  # openat2 refuses these beside O_PATH, where they mean nothing
             flags |= os.O_NOCTTY | os.O_NONBLOCK
         try:
-            fd, real = self._opener(self.fd, path or ".", flags | os.O_CLOEXEC)
+            fd = linux.open_beneath(self.fd, path or ".", flags)
         except FileNotFoundError as error:
             raise Missing(explain(error, path)) from error
         except OSError as error:
             raise Refused(explain(error, path)) from error
-        relative = real if not real.startswith("/") else self._relative(real)
+        try:
+            relative = self._relative(os.readlink(f"/proc/self/fd/{fd}"))
+        except OSError as error:
+            os.close(fd)
+            raise Refused(explain(error, path)) from error
         if relative is None or is_protected(relative):
             os.close(fd)
             raise Refused(f"{path} is protected: lmtui keeps .git and .lmagent to itself")
@@ -165,68 +165,5 @@ def explain(error: OSError, path: str) -> str:
         errno.ENAMETOOLONG: f"{name}: the path is too long",
         errno.EEXIST: f"{name} exists already",
         errno.EFBIG: f"{name}: the file would be too large",
+        errno.ENOSYS: f"{name}: the kernel has no openat2; Linux 5.6 or later is needed",
     }.get(error.errno or 0, f"{name}: {error.strerror or error}")
-
-
-def by_kernel(root: int, path: str, flags: int) -> tuple[int, str]:
-    """Open with openat2 and ask the kernel for the real path."""
-    fd = linux.open_beneath(root, path, flags)
-    try:
-        return fd, os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:
-        os.close(fd)
-        raise
-
-
-def by_component(root: int, path: str, flags: int) -> tuple[int, str]:
-    """Open one component after the other without following links; links are read and walked the same way."""
-    folders: list[tuple[int, str]] = []
-    left = [part for part in path.split("/") if part not in ("", ".")]
-    if path.endswith(("/", "/.")):
-        flags |= os.O_DIRECTORY
-    links = 0
-    try:
-        while left:
-            part = left.pop(0)
-            here = folders[-1][0] if folders else root
-            if part == "..":
-                if not folders:
-                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
-                os.close(folders.pop()[0])
-                continue
-            target = _link_target(here, part)
-            if target is not None:
-                links += 1
-                if (flags & os.O_NOFOLLOW and not left) or links > _MAX_LINKS:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-                if target.startswith("/"):
-                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
-                left = [piece for piece in target.split("/") if piece not in ("", ".")] + left
-            elif left:
-                folders.append((os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=here), part))
-            else:
-                names = [name for _, name in folders] + [part]
-                return os.open(part, flags | os.O_NOFOLLOW, dir_fd=here), "/".join(names)
-        here = folders[-1][0] if folders else root
-        return os.open(".", flags, dir_fd=here), "/".join(name for _, name in folders)
-    finally:
-        for fd, _ in folders:
-            os.close(fd)
-
-
-def _link_target(folder: int, name: str) -> str | None:
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENOENT):
-            return None
-        raise
-
-
-def _choose_opener(root: int) -> Opener:
-    try:
-        fd, _ = by_kernel(root, ".", _FOLDER)
-    except OSError:
-        return by_component
-    os.close(fd)
-    return by_kernel
