@@ -71,7 +71,7 @@ class Proxy:
         gate: returns who decides about hosts and is told about all, None where no command runs: then nothing gets through.
         resolve: returns the addresses of a host name.
         connect: opens a connection to an address, port 443.
-        named: hosts that may have private addresses, and others that have the same.
+        named: hosts that may have private addresses.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Proxy:
                 addresses = await self._resolve(host)
         except (OSError, TimeoutError) as error:
             raise _Refused(f"{host} cannot be looked up") from error
-        if not addresses or not (all(map(is_public, addresses)) or await self._is_named(host, addresses)):
+        if not addresses or not (host in self._named or all(map(is_public, addresses))):
             raise _Refused(f"{host} has an address that is not public")
         for address in addresses[:4]:
             with contextlib.suppress(OSError, TimeoutError):
@@ -167,17 +167,6 @@ class Proxy:
             found = self._found[host] = asyncio.ensure_future(self._look_up(host))
             asyncio.get_running_loop().call_later(_REMEMBERED_S, self._found.pop, host, None)
         return await asyncio.shield(found)
-
-    async def _is_named(self, host: str, addresses: list[str]) -> bool:
-        """Tell whether the user named a host, or one with the same addresses."""
-        if host in self._named:
-            return True
-        own: set[str] = set()
-        for name in self._named:
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_LOOKUP_S):
-                    own |= set(await self._resolve(name))
-        return set(addresses) <= own
 
 
 def _tell(gate: HostApproval | None, host: str, sent: int = 0, received: int = 0, why: str = "") -> None:
