@@ -34,7 +34,7 @@ from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
 from lmtui.sandbox.proxy import SOCKET_NAME
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
-from lmtui.sandbox.toolchains import AddedFolder, programs
+from lmtui.sandbox.toolchains import AddedFolder
 
 _MOUNT = Path("/sys/fs/cgroup")
 _OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each of some commands at once
@@ -134,7 +134,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a backend is made with; `toolchains` are checked folders.
+    """What a backend is made with.
 
     `hosts` are what the proxy lets through without asking, `variables` what commands get next to the usual environment.
     """
@@ -143,7 +143,6 @@ class Options:
     hosts: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     image: str = DEFAULT_IMAGE
-    toolchains: tuple[Path, ...] = ()
     limits: CommandLimits = CommandLimits()
     added: tuple[AddedFolder, ...] = ()
 
@@ -220,7 +219,7 @@ def settings_of(
         path: the folders of the system's programs for commands, where these are others.
         has_proxy: whether its way out is a proxy.
     """
-    shown, project, system = [*programs(options.toolchains), *tools.path], project_path(root), path or own
+    shown, project, system = tools.path, project_path(root), path or own
     repository = tools.repository
     usual = {"PATH": ":".join(own), "GIT_CONFIG_GLOBAL": repository.config or f"{FOLDER_INSIDE}/guest/gitconfig"}
     offline = _OFFLINE if options.own_network == "none" and not has_proxy else {}
@@ -368,7 +367,7 @@ class LandlockBackend:
         del layout
         if (why := refusal(self._abi)) is not None:
             raise why
-        python, reads = this_python(), [*ETC_FILES, *_SYSTEM, *map(str, self._options.toolchains), str(GUEST), sys.base_prefix]
+        python, reads = this_python(), [*ETC_FILES, *_SYSTEM, str(GUEST), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown.values() if each.is_shown_in(kind)]
         system = ("/usr/local/bin", "/usr/bin", "/bin")
         owner = self._workspace.stat()

@@ -142,11 +142,10 @@ class BubblewrapBackend:
 
     def _at_own_paths(self, kind: InstanceKind, layout: SandboxLayout, bound: Path | None, *, copies: bool) -> list[str]:
         """Mount the workspace and what is shown next to it, outer folders first; no command can change their parents."""
-        shown = {str(folder): folder for folder in (*self._options.toolchains, *([bound] if bound else []))}
         mounted = {
             self._root: self._workspace_mount(kind, layout),
             **{each.target: _shown(each, kind, copies=copies) for each in self.tools.shown.values() if each.is_shown_in(kind)},
-            **{target: _read_only(source, target) for target, source in shown.items()},
+            **({str(bound): _read_only(bound, str(bound))} if bound else {}),
         }
         parents = [parent for parent in scratch_parents(mounted) if parent not in mounted]
         return [

@@ -243,7 +243,7 @@ class DockerBackend:
 
     def _scratch(self, *, has_own: bool) -> dict[str, str]:
         """Return the private file systems; no command can change the parents of what is mounted below them."""
-        targets = [self._root, *map(str, self._options.toolchains), *(each.target for each in self.tools.shown.values())]
+        targets = [self._root, *(each.target for each in self.tools.shown.values())]
         parents = [parent for parent in scratch_parents(targets) if parent not in targets]
         own = {SCRATCH[0]: f"rw,exec,nosuid,nodev,size={self._limits.tmp_mb}m,mode=1777"} if has_own else {}
         return own | dict.fromkeys(parents, "ro,nosuid,nodev,size=1m,mode=755")
@@ -319,9 +319,7 @@ class DockerBackend:
             found.append(types.Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
         shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
         shown += [(str(Path(self._root, path)), source) for source, path in mounts(self._workspace, kind, layout)]
-        shown += [(str(folder), folder) for folder in self._options.toolchains]
         tools = [each for each in self.tools.shown.values() if each.is_shown_in(kind) and not each.is_system]
-        tools = [each for each in tools if each.source not in self._options.toolchains]
         found += [
             types.Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(kind)) for each in tools
         ]

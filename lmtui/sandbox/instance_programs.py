@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
@@ -34,9 +35,10 @@ from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.package_indexes import certificates_of
 from lmtui.sandbox.pool import SandboxPool
-from lmtui.sandbox.project_tools import ProjectTools, Shown, fetching, with_program
+from lmtui.sandbox.project_tools import ProjectTools, Shown, fetching, with_allowed, with_program
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.supervisor_client import Answer, Client, InstanceKind, to_the_end
+from lmtui.sandbox.toolchains import check_toolchains
 from lmtui.sandbox.workspace_guard import Findings, GuardMoment
 
 _log = logging.getLogger(__name__)
@@ -342,6 +344,11 @@ class InstanceLauncher:
     def _tools(self, tools: ProjectTools, launch: Launch) -> ProjectTools:
         """Return what the program sees of the user's tools; what it fetches is there at its next start."""
         program = launch.program or launch.arguments[0]
+        named = [Path(folder).expanduser() for folder in launch.toolchains]
+        for folder, added in product(named, self._pool.outside.writable):
+            if folder.is_relative_to(added):
+                raise UsageError(f"{folder} cannot hold tools of a server: commands may change {added}.")
+        tools = with_allowed(tools, check_toolchains(named, self._workspace), self._workspace)
         tools = with_program(tools if launch.shows_added else tools.without_added(), program, self._workspace)
         if launch.hosts and Path(program).name in FETCHERS:
             packages = make_for_owner(kept_dir("packages", self._workspace), self._workspace)

@@ -360,16 +360,15 @@ def can_show(folder: Path, workspace: Path) -> bool:
         return False
 
 
-def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) -> ProjectTools:
+def with_allowed(tools: ProjectTools, folders: Sequence[Path], workspace: Path) -> ProjectTools:
     """Return the tools with folders that the user allowed to show, and the Python of an environment in one.  Blocks."""
     finder = _Finder(workspace, tools=tools)
     for folder in folders:
-        finder.tools.show(folder, "you allowed it")
-        finder.tools.path.update(dict.fromkeys(programs([folder])))
+        finder.tools.show(folder, f"your tools in {folder.name}")
         finder.tools.offered.pop(str(folder), None)
         for settings in (folder / "pyvenv.cfg", *folder.glob("*/pyvenv.cfg")):
             finder.add_environment(read_beginning(settings), f"the Python of {settings.parent.name}")
-    return finder.tools
+    return replace(finder.tools, path=dict.fromkeys(programs(folders)) | finder.tools.path)
 
 
 def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path | None = None) -> ProjectTools:

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
@@ -45,7 +44,7 @@ class ToolsLacking(SandboxUnavailable):
     """A sandbox would work, without the programs that the project uses."""
 
 
-_Key = tuple[int, Path, str, Options]
+_Key = tuple[int, Path, str, Options, tuple[Path, ...]]
 _shared: dict[_Key, SandboxPool] = {}
 
 
@@ -93,11 +92,11 @@ async def select_sandbox(
     tools = [*(each.expanduser() for each in toolchains), *shown, *tool_places(Path.home().resolve())]
     folders = await asyncio.to_thread(check_added, added, folder, tools)
     given = tuple(sorted(variables.items()))
-    options = Options(network, allowed, given, image, shown, limits, folders)
-    key = (id(asyncio.get_running_loop()), folder, backend, options)
+    options = Options(network, allowed, given, image, limits, folders)
+    key = (id(asyncio.get_running_loop()), folder, backend, options, shown)
     pool = _shared.get(key)
     if pool is None:
-        gates, outside = NetworkApprovals(), OutsideFolders(options.added)
+        gates, outside = NetworkApprovals(), OutsideFolders(options.added, list(shown))
         proxy = Proxy(options.hosts, gates.current) if network == "proxy" else None
         names = (backend,) if backend != "auto" else _ORDER
         candidates = [make_backend(name, folder, options, proxy) for name in names]
@@ -112,13 +111,8 @@ async def select_sandbox(
 
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:
     """Return a backend for one program that stays: it shares the kind of sandbox and the image, nothing else."""
-    named = [Path(folder).expanduser() for folder in launch.toolchains]
-    for folder, added in product(named, options.added):
-        if added.is_writable and folder.is_relative_to(added.path):
-            raise UsageError(f"{folder} cannot hold tools of a server: commands may change {added.path}.")
-    shown = check_toolchains(named, workspace)
     network = "on" if "*" in launch.hosts else "none"
-    own = Options(network, (), (), options.image, (*options.toolchains, *shown), limits=options.limits)
+    own = Options(network, (), (), options.image, options.limits)
     return make_backend(name, workspace, own, proxy)
 
 
