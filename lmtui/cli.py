@@ -14,7 +14,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +24,7 @@ from lmtui.command_line import EXIT_USAGE, Parser, feature_flags, say
 from lmtui.config import SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
-from lmtui.headless.inputs import check_screen, joined, read_pictures, read_piped, wants_plain
+from lmtui.headless.inputs import check_screen, is_tab, joined, read_pictures, read_piped, wants_plain
 from lmtui.paths import config_dir, install_hint
 from lmtui.plain_files import forget_programs
 from lmtui.registry import Subcommand, features, load
@@ -323,23 +322,14 @@ def _model_file(arguments: argparse.Namespace) -> Path | None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from lmtui.host.connect import ensure_host
-    from lmtui.host.remote import RemoteHost
-    from lmtui.host.web import check_address, read_pin, serve
-    from lmtui.tui.options import StartOptions
-    from lmtui.tui.tab_driver import Tab
+    from lmtui.host.commands import read_pin, serve
 
-    workspace, loaded = _settings(arguments)
+    if is_tab():
+        return _attach(argparse.Namespace(**vars(arguments), id="", host_url="", token_file="", plain=False))
+    workspace, _ = _settings(arguments)
     pin = read_pin(os.environ, arguments.pin_file, asks=arguments.pin)
-    check_address(arguments.host, pin)
-    target = _target(arguments)
-    options = StartOptions(theme=loaded.config.theme, mode=loaded.config.mode, workspace=str(workspace), is_attached=True)
-    _ = ensure_host()
-
-    def make_tab(put: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
-        return Tab(lambda: RemoteHost(target.open), replace(options, agents=_agents()), put, size)
-
-    return serve(make_tab, workspace, arguments.host, arguments.port, pin)
+    given = {"host": arguments.host, "port": arguments.port, "pin": pin, "arguments": sys.argv[1:], "folder": str(Path.cwd())}
+    return serve({**given, "environment": dict(os.environ)}, workspace)
 
 
 def _acp(arguments: argparse.Namespace) -> int:

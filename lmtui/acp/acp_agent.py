@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from acp import schema
 from acp.exceptions import RequestError
 from pydantic import BaseModel
 
-from lmtui.acp.editor_client import FIND_SERVER, Editor
+from lmtui.acp.acp_server import FIND_SERVER, Editor
 from lmtui.acp.editor_session import EditorSession, trust_note
 from lmtui.acp.prompt_blocks import read_blocks
 from lmtui.acp.session_options import mode_state
@@ -32,8 +31,7 @@ from lmtui.core.tool_servers import ToolServers as ServersInUse
 from lmtui.host.hub import GivenSettings, SessionHub
 
 AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS = -32000, -32002, -32602
-PAGE = 50
-_MOST_LISTED = 2_000
+_MOST_LISTED = 1_000
 _WAY_OUT = "Or run `lmtui acp --setup` in a terminal, and try again."
 Handler = Callable[[Any], Awaitable[BaseModel | None]]
 McpServers = Sequence[schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio]
@@ -109,15 +107,10 @@ class AcpAgent:
         return schema.ForkSessionResponse(session_id=copy, **_state(opened))
 
     async def list_sessions(self, request: schema.ListSessionsRequest) -> schema.ListSessionsResponse:
-        """Return a page of the sessions of one folder, or of those that are known."""
+        """Return the newest sessions of one folder, or of those that are known."""
         folders = [_absolute(request.cwd)] if request.cwd else await self._known_folders()
         found = await asyncio.to_thread(_summaries, folders)
-        start = _place_after(found, request.cursor) if request.cursor else 0
-        page = found[start : start + PAGE]
-        return schema.ListSessionsResponse(
-            sessions=[_info(folder, each) for folder, each in page],
-            next_cursor=_cursor(page[-1][1]) if start + PAGE < len(found) else None,
-        )
+        return schema.ListSessionsResponse(sessions=[_info(folder, each) for folder, each in found[:_MOST_LISTED]])
 
     async def delete_session(self, request: schema.DeleteSessionRequest) -> None:
         """Delete a session; one that is not there is none to delete."""
@@ -219,7 +212,7 @@ class AcpAgent:
         await opened.options.look()
         opened.open(replays=replays)
         if not replays:
-            self._editor.after_answer(opened.tell_after_answer)
+            opened.tell_after_answer()  # in a task, which begins once the answer is written
         return opened
 
     async def _elicit(self, runtime: Runtime, form: Form) -> Mapping[str, object] | None:
@@ -322,16 +315,3 @@ def _summaries(folders: Sequence[Path]) -> list[tuple[Path, SessionSummary]]:
 def _info(folder: Path, row: SessionSummary) -> schema.SessionInfo:
     title, updated = sanitize_line(row.title) or None, row.updated.isoformat()
     return schema.SessionInfo(session_id=row.id, cwd=str(folder), title=title, updated_at=updated)
-
-
-def _cursor(last: SessionSummary) -> str:
-    return f"{last.updated.isoformat()} {last.id}"
-
-
-def _place_after(found: Sequence[tuple[Path, SessionSummary]], cursor: str) -> int:
-    updated, _, session_id = cursor.partition(" ")
-    try:
-        last = datetime.fromisoformat(updated).isoformat(), session_id
-    except ValueError as error:
-        raise RequestError(INVALID_PARAMS, "The cursor is not one that session/list returned.") from error
-    return next((at for at, (_, each) in enumerate(found) if (each.updated.isoformat(), each.id) < last), len(found))

@@ -10,7 +10,7 @@ from acp.exceptions import RequestError
 from acp.schema import PermissionOption, PermissionOptionKind, ToolCallLocation, ToolCallUpdate, ToolKind
 from pydantic import ValidationError
 
-from lmtui.acp.editor_client import Editor
+from lmtui.acp.acp_server import Editor
 from lmtui.acp.projection import ToolContent, diff_parts, hunks_of, kind_of, text_content
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import ROOT, ApprovalRequested, Outcome

@@ -87,12 +87,19 @@ def wants_plain(*, is_asked: bool) -> bool:
     return is_asked or os.environ.get("ACCESSIBLE", "").strip() not in ("", "0")
 
 
+def is_tab() -> bool:
+    """Tell whether this process is the app in a tab of a browser."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
+
+
 def check_screen() -> None:
     """Make sure that a screen can be drawn.
 
     Raises:
         UsageError: no terminal, or it cannot place a cursor or show what a screen is drawn with.
     """
+    if is_tab():
+        return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the full-screen app needs a terminal", 'Use `lmtui run "TASK"` without one.')
     if os.environ.get("TERM", "dumb") in ("", "dumb"):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import getpass
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from lmtui.app.key_protection import read_secret_file
 from lmtui.command_line import say
 from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.hosts import is_loopback
@@ -18,10 +21,11 @@ from lmtui.core.messages import Image
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import AgentRow, SessionSummary
 from lmtui.host import connect, rpc
-from lmtui.host.connect import STATUS, HostInfo, Target, ask_host, ensure_host, has_ended, running_host, socket_file, token_file
+from lmtui.host.connect import HostInfo, Target, ask_host, running_host
 from lmtui.host.remote import RemoteHost
 
 _STOP_LIMIT_S = 30.0
+PIN_VARIABLE = "LMTUI_PIN"
 
 
 def host(arguments: argparse.Namespace) -> int:
@@ -30,10 +34,11 @@ def host(arguments: argparse.Namespace) -> int:
         case "start":
             is_new = running_host() is None
             plain = ("--plain-http",) if arguments.plain_http else ()
-            found = ensure_host(("--http", arguments.http, *plain) if arguments.http else ())
+            found = connect.ensure_host(("--http", arguments.http, *plain) if arguments.http else ())
             if arguments.http and not is_new and not found.http.endswith(f"//{arguments.http}"):
                 where = f"at {found.http}" if found.http else "without HTTP"
-                raise UsageError(f"a host is already running {where}", "Stop it with `lmtui host stop`.")
+                hint = "Run `lmtui host stop`, then this command again; host_http sets an address for good."
+                raise UsageError(f"a host is already running {where}", hint)
             return _show(found, is_json=arguments.json)
         case "stop":
             return _stop(is_forced=arguments.now)
@@ -47,14 +52,14 @@ def _show(found: HostInfo | None, *, is_json: bool) -> int:
     if found is None:
         print("null" if is_json else "No host is running. `lmtui host start` starts one.")
         return 1
-    status = ask_host(STATUS)
+    status = ask_host(connect.STATUS)
     if is_json:
-        files = {"socket": str(socket_file()), "token_file": str(token_file())}
+        files = {"socket": str(connect.socket_file()), "token_file": str(connect.token_file())}
         print(json.dumps(asdict(found) | files | status, indent=2))
         return 0
     say(f"host      lmtui {found.version}, process {found.pid}, since {found.started}")
     say(f"http      {found.http or 'off (`lmtui host start --http 127.0.0.1:8765`, or the setting host_http)'}")
-    say(f"token     {token_file()}")
+    say(f"token     {connect.token_file()}")
     say(f"clients   {status['clients']}")
     for row in status["sessions"]:
         print(f"session   {row['id']}  {row['state']:<11}  {sanitize_line(row['folder'])}  {sanitize_line(row['title'])}")
@@ -68,7 +73,7 @@ def _stop(*, is_forced: bool) -> int:
     if found is None:
         say("No host is running.")
         return 0
-    busy: Sequence[str] = () if is_forced else ask_host(STATUS)["busy"]
+    busy: Sequence[str] = () if is_forced else ask_host(connect.STATUS)["busy"]
     if busy:
         works = pluralize(len(busy), "thing")
         raise LmtuiError(
@@ -76,11 +81,47 @@ def _stop(*, is_forced: bool) -> int:
             "Wait, or run `lmtui host stop --now`: work is saved, and sessions can be resumed.",
         )
     with contextlib.suppress(HostError):  # not by its process id, which can be another program's here
-        ask_host(STATUS, method="DELETE")
-    if not has_ended(_STOP_LIMIT_S):
+        ask_host(connect.STATUS, method="DELETE")
+    if not connect.has_ended(_STOP_LIMIT_S):
         raise LmtuiError("the host does not stop", f"It calls itself process {found.pid}: kill it where it runs.")
     say("The host has stopped.")
     return 0
+
+
+def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str:
+    """Return the PIN from a file that only its owner can read, from a prompt or from the environment, else an empty text.
+
+    Remove it from the environment, so that neither apps nor commands get it.
+
+    Raises:
+        ConfigError: the file cannot be used.
+        UsageError: nothing was typed.
+    """
+    found = environ.pop(PIN_VARIABLE, "").strip()
+    if file or not asks:
+        return read_secret_file(file) if file else found
+    typed = getpass.getpass("PIN: ") if sys.stdin.isatty() else sys.stdin.readline()
+    if not typed.strip():
+        raise UsageError("no PIN was entered", f"Type one at the prompt, use --pin-file, or set {PIN_VARIABLE}.")
+    return typed.strip()
+
+
+def serve(wanted: Mapping[str, object], workspace: Path) -> int:
+    """Have the host serve the app to browsers until a signal comes, and print each link.
+
+    Args:
+        wanted: see `web.PagesWanted`.
+        workspace: where the sessions are.
+
+    Raises:
+        LmtuiError: the host does not start, refuses or ends.
+    """
+    _ = connect.ensure_host()
+    with connect.answer_of(connect.PAGES, method="POST", body=json.dumps(wanted).encode()) as lines:
+        say(f"lmtui on {workspace}; ctrl+c stops it. Sessions keep running in the host.")
+        for number, link in enumerate(lines):
+            say(f"{'For another browser' if number else 'One link, for one browser'}: {link.decode().strip()}")
+    raise HostError("the host has ended", "Run the command again.")
 
 
 def check_detached(arguments: argparse.Namespace) -> None:
@@ -124,7 +165,7 @@ def agents(url: str = "", token: str = "") -> Sequence[AgentRow]:
     """
     if not url and running_host() is None:
         return ()
-    rows = ask_host(STATUS, url, token)["sessions"]
+    rows = ask_host(connect.STATUS, url, token)["sessions"]
     return [AgentRow(Path(row["folder"]), rpc.decode(SessionSummary, row), row["clients"]) for row in rows]
 
 
@@ -155,6 +196,6 @@ def token_for(url: str, file: str, environ: Mapping[str, str], *, is_plain: bool
         return connect.read_token(Path(file).expanduser())
     if given := environ.get("LMTUI_HOST_TOKEN", "").strip():
         return given
-    if is_loopback(parts.hostname) and token_file().exists():  # another machine is not sent this one's token
-        return connect.read_token(token_file())
+    if is_loopback(parts.hostname) and connect.token_file().exists():  # another machine is not sent this one's token
+        return connect.read_token(connect.token_file())
     raise UsageError(f"the host at {sanitize_line(url)} needs its token", "Use --token-file FILE, or set LMTUI_HOST_TOKEN.")

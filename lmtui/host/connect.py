@@ -32,7 +32,7 @@ from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from lmtui import __version__
 from lmtui.app.process import ENVIRONMENT_SOCKET, environment_at_start
-from lmtui.core.errors import ConfigError, HostError, LmtuiError
+from lmtui.core.errors import ConfigError, HostError, LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
 from lmtui.host.remote import BROKEN, FrameChannel
@@ -41,6 +41,7 @@ from lmtui.paths import state_dir
 ATTACH = "/v1/attach"
 _FILE_NAME = "host.token"
 STATUS = "/v1/host"
+PAGES = "/v1/pages"
 START_LIMIT_S = 20.0
 LEAST_TOKEN_CHARS, _MOST_TOKEN_BYTES = 32, 4096
 _CONNECT_LIMIT_S = 10.0
@@ -233,11 +234,16 @@ def _started(log: Path, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
                 env={**environment_at_start(os.environ), ENVIRONMENT_SOCKET: str(there.fileno())},
                 pass_fds=(there.fileno(),),
             )
-        here.settimeout(START_LIMIT_S)
-        with contextlib.suppress(OSError):
-            if here.recv(1):
-                here.sendall(json.dumps(dict(os.environ)).encode())
+        give_environment(here, os.environ)
     return process
+
+
+def give_environment(here: sockets.socket, environ: Mapping[str, str]) -> None:
+    """Send its environment to a process of lmtui at the other end (`app.process.receive_environment`).  Blocks."""
+    here.settimeout(START_LIMIT_S)
+    with contextlib.suppress(OSError):
+        if here.recv(1):
+            here.sendall(json.dumps(dict(environ)).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +313,17 @@ def ask_host(path: str, url: str = "", token: str = "", method: str = "GET") -> 
     Raises:
         LmtuiError: it does not answer, or refuses.
     """
+    with answer_of(path, url, token, method) as response:
+        return json.loads(response.read())
+
+
+@contextlib.contextmanager
+def answer_of(path: str, url: str = "", token: str = "", method: str = "GET", body: bytes | None = None) -> Iterator[Any]:
+    """Yield the response of a host, to be read as it comes.
+
+    Raises:
+        LmtuiError: it does not answer, or refuses.
+    """
     parts, host = urlsplit(url), f"the host at {sanitize_line(url) or socket_file()}"
     make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = make(parts.netloc or "localhost", timeout=_CONNECT_LIMIT_S)
@@ -316,12 +333,16 @@ def ask_host(path: str, url: str = "", token: str = "", method: str = "GET") -> 
             connection.sock = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
             connection.sock.settimeout(_CONNECT_LIMIT_S)
             connection.sock.connect(str(socket_file()))
-        connection.request(method, path, headers={"Authorization": f"Bearer {token or read_token(token_file())}"})
+        connection.request(method, path, body, {"Authorization": f"Bearer {token or read_token(token_file())}"})
+        stream: sockets.socket = connection.sock
         response = connection.getresponse()
-        body = response.read()
+        stream.settimeout(None)
+        if response.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            told = json.loads(response.read())["error"]
+            raise UsageError(told["message"], told["hint"])
         if response.status != HTTPStatus.OK:
             raise LmtuiError(f"{host} answers {response.status}", _hint(response.status))
-        return json.loads(body)
+        yield response
     except (OSError, HTTPException, ValueError) as error:
         raise HostError(f"{host} does not answer: {error}", "Is it running, and the tunnel open?") from error
     finally:

@@ -27,13 +27,13 @@ from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.host import chat_routes, rpc, session_routes, workspace_routes
+from lmtui.host import chat_routes, connect, rpc, session_routes, workspace_routes
 from lmtui.host.access import ApiAccess
 from lmtui.host.attach import AttachEndpoint, is_unix
-from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, ensure_token, host_folder, socket_file, write_info
 from lmtui.host.endpoints import ApiContext, openapi_page, tell_error
 from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
+from lmtui.host.web import pages
 from lmtui.host.websocket import serve_websocket
 from lmtui.paths import without_keys
 from lmtui.registry import features, load
@@ -90,8 +90,8 @@ def host_lock() -> Iterator[TextIO]:
     Raises:
         UsageError: another one runs.
     """
-    host_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-    with os.fdopen(os.open(host_folder() / "host.json", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
+    connect.host_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(connect.host_folder() / "host.json", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
         until = monotonic() + _LOCK_LIMIT_S  # whoever looks for a host locks the file for a moment, too
         while True:
             try:
@@ -111,10 +111,10 @@ def local_socket() -> sockets.socket:
     Raises:
         LmtuiError: it cannot be made, or its folder is another user's.
     """
-    path = socket_file()
+    path = connect.socket_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        check_socket_folder()
+        connect.check_socket_folder()
         path.unlink(missing_ok=True)
         made = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
         before = os.umask(0o177)
@@ -206,6 +206,10 @@ class HostProcess:
         ]
         return JSONResponse({"clients": len(self.attach.attached), "sessions": rows, "busy": list(self._hub.busy())})
 
+    async def pages(self, request: Request) -> Response:
+        """Serve the app to browsers for as long as the user's `lmtui serve` reads the answer."""
+        return await pages(request, self._hub)
+
     async def watch(self) -> None:
         """Close what nobody looks at, and end the process when nothing is left to do."""
         idle_since: float | None = None
@@ -242,12 +246,16 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     certificate = _user_path(config.host_certificate) if config.host_certificate else None
     pages = [each for each in config.host_names if "://" in each]
     names = [each for each in config.host_names if each not in pages]
-    access = ApiAccess(ensure_token(host_folder()), names=names, origins=pages)
+    access = ApiAccess(connect.ensure_token(connect.host_folder()), names=names, origins=pages)
     hub = SessionHub(map(Path, config.host_folders))
     process = HostProcess(hub)
     tcp = [open_tcp(http, has_certificate=certificate is not None, allows_plain=allows_plain)] if http else []
     leave = hub.follow(Notifier(hub, config.host_notify).listen)
-    own = [WebSocketRoute(ATTACH, process.attach), Route(STATUS, process.status, methods=["GET", "DELETE"])]
+    own = [
+        WebSocketRoute(connect.ATTACH, process.attach),
+        Route(connect.STATUS, process.status, methods=["GET", "DELETE"]),
+        Route(connect.PAGES, process.pages, methods=["POST"]),
+    ]
     app = build_app(hub, access, routes=own)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -257,7 +265,7 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     listening = [local_socket(), *tcp]
     at = "".join(f"{http.rpartition(':')[0]}:{each.getsockname()[1]}" for each in tcp)  # port 0 is a free one
     shown = f"{'https' if certificate else 'http'}://{at}" if at else ""
-    write_info(file, HostInfo(os.getpid(), __version__, datetime.now(UTC).isoformat(timespec="seconds"), shown))
+    connect.write_info(file, connect.HostInfo(os.getpid(), __version__, datetime.now(UTC).isoformat(timespec="seconds"), shown))
     try:
         await serve(app, listening, stop=process.stop, certificate=certificate)
     finally:
@@ -268,4 +276,4 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_LIMIT_S):
                 await hub.close()
-        socket_file().unlink(missing_ok=True)
+        connect.socket_file().unlink(missing_ok=True)

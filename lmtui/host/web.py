@@ -1,26 +1,22 @@
-"""`lmtui serve`: the app in the tabs of a browser, on the host's HTTP server and with textual-serve's script and protocol.
+"""`lmtui serve`: the app in the tabs of a browser, with textual-serve's page, protocol and processes.
 
-The apps of all tabs live in the process of `lmtui serve` and are clients of the host.
+The pages have their own address and login; the API is not there.  The app of a tab is a client of the host.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
-import getpass
 import json
-import os
 import secrets
-import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Callable
 from html import escape
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import textual_serve
@@ -32,62 +28,81 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from textual_serve.app_service import AppService
+from textual_serve.download_manager import DownloadManager
 
-from lmtui.app.key_protection import read_secret_file
+from lmtui.app.process import ENVIRONMENT_SOCKET, environment_at_start
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import is_loopback
 from lmtui.host.access import LOCAL_NAMES, bracketed, guarded, is_known_name, is_same, refused
-from lmtui.host.endpoints import ApiError, read_body, tell_error
-from lmtui.host.feed import until_one_ends
+from lmtui.host.attach import is_unix
+from lmtui.host.connect import give_environment, read_token, token_file
+from lmtui.host.endpoints import JSON_BYTES, ApiError, read_body, tell_error
+from lmtui.host.feed import EventStream, until_one_ends
 from lmtui.host.http_server import open_tcp
 from lmtui.host.http_server import serve as serve_http
-
-MakeTab = Callable[[Callable[[bytes], None], tuple[int, int]], Any]
-"""Makes the app of a tab (a `tui.tab_driver.Tab`) from what its terminal gets, and its size in cells."""
+from lmtui.host.hub import SessionHub
+from lmtui.host.wire import Wire
 
 _LEAVE_LIMIT_S = 5.0
+_LARGEST_CELLS = 1000
 LEAST_PIN = 6
 MOST_TRIES, LOCKED_S = 5, 60.0
 MOST_KEY_CHARS, MOST_FORM_BYTES = 200, 4_096
-FONT_SIZES = range(8, 41)
-PIN_VARIABLE = "LMTUI_PIN"
+_BROWSER = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver"}
+_OF_THE_TERMINAL = ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR", "ACCESSIBLE")
 
 
-class TabSocket:
-    """The websocket of one tab: frames for its terminal one way, what is typed the other way.
+class PagesWanted(Wire):
+    """Where the pages are served, and how the app of a tab begins: its command line and environment."""
 
-    Args:
-        websocket: the tab's.
-        make_tab: makes its app.
-        size: of its terminal.
-    """
+    host: str
+    port: int
+    pin: str
+    arguments: list[str]
+    folder: str
+    environment: dict[str, str]
 
-    def __init__(self, websocket: WebSocket, make_tab: MakeTab, size: tuple[int, int]) -> None:
-        self._websocket = websocket
-        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._tab = make_tab(self._frames.put_nowait, size)
 
-    async def run(self) -> None:
+class Tab(AppService):
+    """The process of one tab; it gets its environment as a host does, so that no other process reads keys there."""
+
+    def __init__(self, websocket: WebSocket, wanted: PagesWanted) -> None:
+        send, say = websocket.send_bytes, websocket.send_text
+        super().__init__("", write_bytes=send, write_str=say, close=websocket.close, download_manager=DownloadManager())
+        self._websocket, self._wanted = websocket, wanted
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        given = {name: text for name, text in self._wanted.environment.items() if name not in _OF_THE_TERMINAL}
+        given |= _BROWSER | {"COLUMNS": str(_cells(width)), "ROWS": str(_cells(height))}
+        here, there = socket.socketpair()
+        with here:
+            with there:
+                command = sys.executable, "-P", "-m", "lmtui", *self._wanted.arguments
+                environ = {**environment_at_start(given), ENVIRONMENT_SOCKET: str(there.fileno())}
+                process = await asyncio.create_subprocess_exec(
+                    *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ, cwd=self._wanted.folder,
+                    pass_fds=(there.fileno(),),
+                )  # fmt: skip
+            await asyncio.to_thread(give_environment, here, given)
+        self._process, self._stdin = process, process.stdin
+        return process
+
+    async def run_for(self, width: int, height: int) -> None:
         """Run the app until it is left or the tab is closed."""
-        running = asyncio.create_task(self._tab.run(), context=contextvars.Context())  # each app has a context of its own
-        running.add_done_callback(lambda _: self._frames.put_nowait(None))
-        writing = asyncio.create_task(self._write())
+        await self.start(width, height)
+        assert self._task is not None
+        assert self._process is not None
         try:
-            await until_one_ends(self._read(), asyncio.shield(writing))
+            await until_one_ends(self._read(), asyncio.shield(self._task))
         finally:  # what the app draws last is still sent
-            self._tab.leave()
-            _ = await asyncio.wait({running}, timeout=_LEAVE_LIMIT_S)
-            for task in (running, writing):
-                _ = task.cancel()
-            await asyncio.gather(running, writing, return_exceptions=True)
-
-    async def _write(self) -> None:
-        """Send what the app draws, all that waits in one frame; at its end close the tab."""
-        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-            while (data := await self._frames.get()) is not None:
-                while not self._frames.empty() and (more := self._frames.get_nowait()) is not None:
-                    data += more
-                await self._websocket.send_bytes(data)
+            with contextlib.suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
+                async with asyncio.timeout(_LEAVE_LIMIT_S):
+                    await self.stop()
+                    _ = await self._process.wait()
+            if self._process.returncode is None:
+                self._process.kill()
+        with contextlib.suppress(RuntimeError):
             await self._websocket.close()
 
     async def _read(self) -> None:
@@ -96,17 +111,22 @@ class TabSocket:
 
     async def _take(self, text: str) -> None:
         """Take a message of the page; one that cannot be read is dropped."""
-        driver = self._tab.driver
         with contextlib.suppress(ValueError, RecursionError):
             match json.loads(text):
                 case ["ping", data]:
                     await self._websocket.send_json(["pong", data])
-                case ["stdin", str(typed)] if driver is not None:
-                    driver.type(typed)
-                case ["resize", {"width": int(width), "height": int(height)}] if driver is not None:
-                    driver.resize(width, height)
-                case ["focus" | "blur" as change, *_] if driver is not None:
-                    driver.focus(is_in_front=change == "focus")
+                case ["stdin", str(typed)]:
+                    _ = await self.send_bytes(typed.encode("utf-8", "replace"))
+                case ["resize", {"width": int(width), "height": int(height)}]:
+                    await self.set_terminal_size(_cells(width), _cells(height))
+                case ["focus", *_]:
+                    await self.focus()
+                case ["blur", *_]:
+                    await self.blur()
+
+
+def _cells(count: int) -> int:
+    return min(max(count, 1), _LARGEST_CELLS)
 
 
 class AccessControl:
@@ -114,10 +134,11 @@ class AccessControl:
 
     Args:
         pin: opens as often as it is given; without one the link alone opens, and each link once.
+        api_token: the token of the API, which opens as often as it is given.
     """
 
-    def __init__(self, pin: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        self.pin, self._clock = pin, clock
+    def __init__(self, pin: str = "", api_token: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self.pin, self._lasting, self._clock = pin, [each for each in (pin, api_token) if each], clock
         self._keys: set[str] = set()
         self._wrong = 0
         self._locked_until = 0.0
@@ -133,7 +154,7 @@ class AccessControl:
         if self.is_locked:
             return ""
         is_token = is_same(text, self.token)
-        if not is_token and not (self.pin and is_same(text, self.pin)):
+        if not is_token and not any(is_same(text, each) for each in self._lasting):
             self._wrong += 1
             if self._wrong >= MOST_TRIES:
                 self._wrong, self._locked_until = 0, self._clock() + LOCKED_S
@@ -162,13 +183,13 @@ class WebPages:
     """The pages, behind a login; `tell` gets each new link.
 
     Args:
-        make_tab: makes the app of a tab.
+        wanted: how the app of a tab begins.
         login: lets browsers in.
         url: where this is served: it is known by that name, by loopback names and by the address of a request.
     """
 
-    def __init__(self, make_tab: MakeTab, login: AccessControl, url: str, tell: Callable[[str], None]) -> None:
-        self._make_tab, self._login, self._url, self._tell = make_tab, login, url, tell
+    def __init__(self, wanted: PagesWanted, login: AccessControl, url: str, tell: Callable[[str], object]) -> None:
+        self._wanted, self._login, self._url, self._tell = wanted, login, url, tell
         self._names = (*LOCAL_NAMES, urlsplit(url).netloc.lower().rpartition(":")[0])
         self._cookie = f"lmtui-key-{urlsplit(url).port}"  # cookies know no ports: two servers would take each other's
         self._tell_link()
@@ -211,9 +232,7 @@ class WebPages:
             return self._let_in(token)
         if not self._is_open_to(request):
             return self._ask_for_key()
-        size = _number(request, "fontsize", 16)
-        address = escape(f"ws://{request.headers['host']}/ws")
-        return HTMLResponse(_TERMINAL.format(socket=address, font_size=size if size in FONT_SIZES else 16))
+        return HTMLResponse(_TERMINAL.format(socket=escape(f"ws://{request.headers['host']}/ws")))
 
     async def _try_key(self, request: Request) -> Response:
         form = parse_qs((await read_body(request, MOST_FORM_BYTES)).decode("utf-8", "replace"))
@@ -237,8 +256,7 @@ class WebPages:
 
     async def _tab(self, websocket: WebSocket) -> None:
         await websocket.accept()
-        size = _number(websocket, "width", 80), _number(websocket, "height", 24)
-        await TabSocket(websocket, self._make_tab, size).run()
+        await Tab(websocket, self._wanted).run_for(_number(websocket, "width", 80), _number(websocket, "height", 24))
 
     def _tell_link(self) -> None:
         self._tell(f"{self._url}/?token={self._login.token}")
@@ -267,24 +285,6 @@ def check_address(host: str, pin: str) -> None:
         raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
 
 
-def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str:
-    """Return the PIN from a file that only its owner can read, from a prompt or from the environment, else an empty text.
-
-    Remove it from the environment, so that neither apps nor commands get it.
-
-    Raises:
-        ConfigError: the file cannot be used.
-        UsageError: nothing was typed.
-    """
-    found = environ.pop(PIN_VARIABLE, "").strip()
-    if file or not asks:
-        return read_secret_file(file) if file else found
-    typed = getpass.getpass("PIN: ") if sys.stdin.isatty() else sys.stdin.readline()
-    if not typed.strip():
-        raise UsageError("no PIN was entered", f"Type one at the prompt, use --pin-file, or set {PIN_VARIABLE}.")
-    return typed.strip()
-
-
 def linked_name(host: str, listener: socket.socket) -> str:
     """Return what a link has for the host that is served on: this machine's own address where all of them are."""
     if ip_address(listener.getsockname()[0]).is_unspecified:
@@ -294,31 +294,32 @@ def linked_name(host: str, listener: socket.socket) -> str:
     return bracketed(host)
 
 
-def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) -> int:
-    """Serve the app on a workspace until a signal comes.  Return the exit code.
+async def pages(request: Request, hub: SessionHub) -> Response:
+    """Serve the pages for as long as the answer is read, whose lines are the links.
 
     Raises:
+        ApiError: it is a client on the network.
         UsageError: the address may not be served on, or the port is taken.
     """
-    check_address(host, pin)
-    listener = open_tcp(f"{bracketed(host)}:{port}", has_certificate=False, allows_plain=True)
-    port = listener.getsockname()[1]
-    os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
-    for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
-        os.environ.pop(name, None)
-    print(f"lmtui on {workspace}; ctrl+c stops it. Each tab has its own screen; sessions keep running in the host.", flush=True)
-    words = ["For another browser:", "One link, for one browser:"]
+    if not is_unix(request.scope):
+        raise ApiError(403, "a client on the network does not serve pages")
+    wanted = PagesWanted.model_validate_json(await read_body(request, JSON_BYTES))
+    check_address(wanted.host, wanted.pin)
+    listener = open_tcp(f"{bracketed(wanted.host)}:{wanted.port}", has_certificate=False, allows_plain=True)
+    url = f"http://{linked_name(wanted.host, listener)}:{listener.getsockname()[1]}"
+    made: asyncio.Queue[str] = asyncio.Queue()
+    app = WebPages(wanted, AccessControl(wanted.pin, read_token(token_file())), url, made.put_nowait).app()
 
-    def tell(link: str) -> None:
-        print(words.pop() if words[1:] else words[0], link, flush=True, file=sys.__stdout__)  # sys.stdout is the app's
-
-    pages = WebPages(make_tab, AccessControl(pin), f"http://{linked_name(host, listener)}:{port}", tell)
-
-    async def run() -> None:
+    async def links() -> AsyncGenerator[bytes, None]:
         stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await serve_http(pages.app(), [listener], stop=stop)
+        serving = asyncio.create_task(serve_http(app, [listener], stop=stop))
+        hub.watch(url)  # the host stays
+        try:
+            while True:
+                yield f"{await made.get()}\n".encode()
+        finally:
+            hub.unwatch(url)
+            stop.set()
+            await serving
 
-    asyncio.run(run())
-    return 0
+    return EventStream(links())

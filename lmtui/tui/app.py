@@ -39,7 +39,6 @@ class LmtuiApp(ThemedApp):
     CSS_PATH = Path(__file__).with_name("lmtui.tcss")
     ENABLE_COMMAND_PALETTE = False
     TITLE = "lmtui"
-    has_signals = True
 
     def __init__(
         self,
@@ -70,8 +69,6 @@ class LmtuiApp(ThemedApp):
     def on_mount(self) -> None:
         """Open the host once the first frame is."""
         self.call_after_refresh(self._start)
-        if not self.has_signals:
-            return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             try:

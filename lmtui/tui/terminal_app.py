@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from textual import events
+from textual import constants, events
 from textual.actions import ActionParseResult
 from textual.app import App
 from textual.dom import DOMNode
@@ -256,7 +256,7 @@ class ThemedApp(App[int]):
 
     def get_driver_class(self) -> type[Driver]:
         """Return what draws: the driver that outlives its terminal."""
-        return TerminalDriver
+        return super().get_driver_class() if constants.DRIVER else TerminalDriver
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy, say so, and end a selection by the mouse, so that the next ctrl+c interrupts again."""

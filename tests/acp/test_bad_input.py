@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from acp.exceptions import RequestError
 
-from lmtui.acp.acp_agent import PAGE, _cursor, _place_after
-from lmtui.core.sessions import SessionSummary
 from tests.acp.agent_process import Agent
 from tests.sets import depth
 
@@ -55,28 +50,3 @@ def test_whatever_it_sends_each_request_is_answered_once(agent: Agent) -> None:
     assert sorted(answered) == sorted(sent)
     assert [each for each in agent.quiet() if "method" not in each] == []
     assert agent.prompt(agent.new_session(), "hello") == "end_turn"
-
-
-def summary(number: int, minutes: int) -> tuple[Path, SessionSummary]:
-    at = datetime(2026, 11, 26, tzinfo=UTC) + timedelta(minutes=minutes)
-    return Path("/work"), SessionSummary(f"s{number:03}", "", "done", "", at, at, 0, "")
-
-
-def test_pages_hold_each_session_once_though_one_comes_meanwhile() -> None:
-    found = sorted((summary(number, number // 3) for number in range(180)), key=lambda each: (each[1].updated, each[1].id))[
-        ::-1
-    ]
-    seen: list[str] = []
-    start = 0
-    while start < len(found) and len(seen) <= 180:
-        page = found[start : start + PAGE]
-        seen += [each.id for _, each in page]
-        found.insert(0, summary(900 + len(found), 1000 + len(found)))
-        start = _place_after(found, _cursor(page[-1][1]))
-    assert seen == [f"s{number:03}" for number in reversed(range(180))]
-
-
-@pytest.mark.parametrize("cursor", ["", "no base64!", "/w==", "\ud800"])
-def test_a_cursor_of_somebody_else_is_refused(cursor: str) -> None:
-    with pytest.raises(RequestError, match="cursor"):
-        _place_after([], cursor)

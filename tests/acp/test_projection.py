@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.acp.editor_client import dumped
+from lmtui.acp.acp_server import dumped
 from lmtui.acp.projection import Projection, diff_parts, hunks_of, text_content
 from lmtui.core import events
 from lmtui.core.line_diff import split_lines

@@ -13,6 +13,7 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope, TurnEnded, TurnReason
 from lmtui.host import commands
 from lmtui.host.connect import HostInfo, running_host, write_info
+from lmtui.host.endpoints import ApiError
 from lmtui.host.host_process import HostProcess, Notifier, host_lock, run_host
 from lmtui.host.hub import SessionHub
 from lmtui.settings import SETTINGS
@@ -91,3 +92,8 @@ async def test_only_a_client_of_this_machine_stops_the_host(server: tuple[str, i
     process = HostProcess(SessionHub(), 0)
     await process.status(Request({"type": "http", "method": "DELETE", "server": server}))
     assert process.stop.is_set() is is_stopped
+
+
+async def test_only_a_client_of_this_machine_serves_pages() -> None:
+    with pytest.raises(ApiError, match="network"):
+        await HostProcess(SessionHub(), 0).pages(Request({"type": "http", "method": "POST", "server": ("127.0.0.1", 8765)}))

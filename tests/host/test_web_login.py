@@ -1,17 +1,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 
 import pytest
 from starlette.types import Message
 
 from lmtui.host.web import LOCKED_S, MOST_TRIES, AccessControl, WebPages, linked_name
-from lmtui.tui.tab_driver import Tab
-
-
-def _no_tab(_: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
-    raise AssertionError(size)
+from tests.host.test_web_tab import wanted
 
 
 class Clock:
@@ -30,6 +25,12 @@ def test_the_link_opens_once_and_the_pin_as_often_as_it_is_given() -> None:
     assert all(door.is_open_to(door.try_key("246810")) for _ in range(2))
 
 
+def test_the_token_of_the_api_opens_too() -> None:
+    door = AccessControl(api_token="t" * 40)
+    assert all(door.is_open_to(door.try_key("t" * 40)) for _ in range(2))
+    assert not door.try_key("t" * 39)
+
+
 def test_without_a_pin_no_text_is_one() -> None:
     door = AccessControl()
     assert (door.try_key(""), door.is_open_to("")) == ("", False)
@@ -37,7 +38,7 @@ def test_without_a_pin_no_text_is_one() -> None:
 
 def test_too_many_wrong_keys_lock_it_for_a_while() -> None:
     clock = Clock()
-    door = AccessControl("246810", clock)
+    door = AccessControl("246810", clock=clock)
     for _ in range(MOST_TRIES):
         assert not door.try_key("wrong")
     assert (door.is_locked, door.try_key("246810")) == (True, "")
@@ -73,7 +74,7 @@ async def test_only_pages_of_ours_at_names_of_ours_are_answered(host: str, origi
     key = login.try_key(login.token)
     with socket.create_server(("0.0.0.0", 0)) as listener:
         assert linked_name("0.0.0.0", listener) not in ("0.0.0.0", "")
-    app = WebPages(_no_tab, login, "http://box:8000", lambda _: None).app()
+    app = WebPages(wanted(), login, "http://box:8000", lambda _: None).app()
     headers = {"host": host, "cookie": f"lmtui-key-8000={key}", **({"origin": origin} if origin else {})}
     sent: list[Message] = []
 

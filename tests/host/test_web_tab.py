@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from lmtui.core.errors import LmtuiError
-from lmtui.core.sessions import SessionHost
-from lmtui.host.web import TabSocket
-from lmtui.tui.options import StartOptions
-from lmtui.tui.tab_driver import Tab
+from lmtui.host.web import PagesWanted, Tab
 from tests.waiting import until
+
+ECHO = """
+import os, sys
+os.write(1, b"__GANGLION__\\n")
+while (data := os.read(0, 65536)) and b'"quit"' not in data:
+    os.write(1, b"D" + len(data).to_bytes(4, "big") + data)
+os.write(1, b"D" + (4).to_bytes(4, "big") + b"last")
+"""
 
 
 @dataclass
@@ -18,10 +24,10 @@ class Page:
     """The page of a tab: what it sends, and what it got."""
 
     sends: list[str]
+    waits_for: bytes = b""
     got: bytes = b""
     answers: list[object] = field(default_factory=list)
     is_closed: bool = False
-    waits_for: bytes = b""
 
     async def receive(self) -> dict[str, str]:
         if self.sends:
@@ -32,6 +38,9 @@ class Page:
     async def send_bytes(self, data: bytes) -> None:
         self.got += data
 
+    async def send_text(self, text: str) -> None:
+        raise AssertionError(text)
+
     async def send_json(self, value: object) -> None:
         self.answers.append(value)
 
@@ -39,39 +48,36 @@ class Page:
         self.is_closed = True
 
 
-def no_host() -> SessionHost:
-    raise LmtuiError("there is no host")
+class EchoTab(Tab):
+    """A tab whose app answers with what it is sent."""
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", ECHO, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        self._process, self._stdin = process, process.stdin
+        return process
 
 
-def make_tab(put: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
-    return Tab(no_host, StartOptions(), put, size)
+def wanted(*arguments: str) -> PagesWanted:
+    return PagesWanted(host="", port=0, pin="", arguments=[*arguments], folder="/", environment=dict(os.environ))
 
 
 async def test_an_app_that_cannot_begin_closes_its_tab() -> None:
     page = Page([])
-    await TabSocket(cast("Any", page), make_tab, (80, 24)).run()
-    assert page.is_closed
-    assert b"lmtui" in page.got
-    assert page.got.endswith(b"\x1b[?25h")
-
-
-async def test_two_tabs_draw_screens_of_their_own_size() -> None:
-    pages = [Page([], waits_for=b"send"), Page([], waits_for=b"send")]
-    sizes = [(60, 18), (120, 40)]
-    sockets = [TabSocket(cast("Any", page), make_tab, size) for page, size in zip(pages, sizes, strict=True)]
-    await asyncio.gather(*(each.run() for each in sockets))
-    assert [b"\x1b[18;" in pages[0].got, *(b"\x1b[40;" in page.got for page in pages)] == [True, False, True]
-    assert all(page.got.endswith(b"\x1b[?25h") for page in pages), "what is drawn when a tab is left is sent too"
+    await Tab(cast("Any", page), wanted("no-such-command")).run_for(80, 24)
+    assert (page.is_closed, page.got) == (True, b"")
 
 
 FRAMES = (
-    "", "{", "[]", "[1]", '["stdin"]', '["stdin", 3]', '["nothing", 1]', "[" * 100_000, '["stdin", "\\udcff\\u0000"]',
-    *(f'["resize", {size}]' for size in ('{"width": "x"}', '{"width": -5, "height": 9}', '{"width": 1e99, "height": 0}')),
-    '["resize", {"width": 99999999, "height": 99999999}]',
+    "", "{", "[]", "[1]", '["stdin"]', '["stdin", 3]', '["nothing", 1]', "[" * 100_000,
+    *(f'["resize", {size}]' for size in ('{"width": "x"}', '{"width": 1e99, "height": 0}')),
 )  # fmt: skip
 
 
-async def test_what_a_page_sends_harms_nothing() -> None:
-    page = Page([each for number, frame in enumerate(FRAMES) for each in (frame, f'["ping", {number}]')])
-    await TabSocket(cast("Any", page), make_tab, (80, 24)).run()
-    assert page.answers == [["pong", number] for number in range(len(FRAMES))]
+async def test_what_a_page_sends_reaches_its_app_or_harms_nothing() -> None:
+    good = ['["stdin", "\\udcff\\u0000é"]', '["resize", {"width": 99999999, "height": -5}]', '["focus"]', '["blur", 1]']
+    page = Page(["".join(each) for each in (*FRAMES, *good)] + ['["ping", 7]'], waits_for=b"blur")
+    await EchoTab(cast("Any", page), wanted()).run_for(80, 24)
+    assert page.answers == [["pong", 7]]
+    metas = [b'{"type": "resize", "width": 1000, "height": 1}', b'{"type": "focus"}', b'{"type": "blur"}']
+    packets = [Tab.encode_packet(b"D", "?\0é".encode()), *(Tab.encode_packet(b"M", each) for each in metas)]
+    assert page.got == b"".join(packets) + b"last", "what is drawn when a tab is left is sent too"
