@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lmtui.core.errors import McpError
 from lmtui.core.sanitize import Redactor
 from lmtui.core.tool_servers import ask_nobody
@@ -76,30 +78,31 @@ async def test_an_answer_of_any_bytes_is_an_answer_or_an_error_at_once(text: byt
     assert expected in (await called([GOOD], answer))[1]
 
 
-async def test_an_answer_without_a_version_is_one_and_one_that_is_too_long_is_said_to_be() -> None:
-    assert (await called([GOOD], b'{"id":ID,"result":{}}'))[1] == "(the tool returned nothing)"
+async def test_an_answer_that_is_not_one_or_too_long_is_an_error_of_its_call_at_once() -> None:
+    assert "it is not a valid message" in (await called([GOOD], b'{"id":ID,"result":{}}'))[1]
     assert "over 33,554,432 bytes" in (await called([GOOD], bytes(33_554_433)))[1]
 
 
-@for_each("odd", [
-    {}, None, {"$schema": "http://json-schema.org/draft-07/schema#"}, {"type": ["object"]}, {"properties": [1]},
-    {"properties": {"a": "string"}}, {"required": "a"}, {"required": ["a", 1]}, {"$schema": 5},
-    {"$schema": None, "properties": None, "required": None},
+@for_each(("tool", "where"), [
+    ({"title": "no name", "inputSchema": {"type": "object"}}, "tools.0.name"), ("text", "tools.0"),
+    ({"name": "odd", "inputSchema": {"type": "array"}}, "tools.0.inputSchema.type"),
 ])  # fmt: skip
-async def test_a_tool_with_an_odd_schema_takes_no_other_away(odd: object) -> None:
-    tools = [{"name": "odd", "inputSchema": odd, "outputSchema": odd, "annotations": 3}, {"title": "no name"}, "text", GOOD]
-    answer = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"got it"}]}}'
-    assert await called(tools, answer) == (["odd", "echo"], "got it")
+async def test_a_list_that_the_protocol_does_not_allow_is_an_error_that_says_where(tool: object, where: str) -> None:
+    with pytest.raises(McpError, match=f"does not list its tools: it answers what the protocol does not allow: {where}"):
+        await called([tool, GOOD], b"")
 
 
-@for_each(("result", "expected"), [
-    (b'{"content":null}', "(the tool returned nothing)"), (b'{"content":"a"}', "a"),
-    (b'{"structuredContent":[1],"isError":null}', '{"result": [1]}'),
-    (b'{"content":["a",{"type":"text","text":null},{"text":"b"}]}', "a\n[a part of type text]\nb"),
-    (b'{"content":[{"type":"map"},{"type":"text","text":"b","annotations":1}]}', "[a part of type map]\nb"),
-])  # fmt: skip
-async def test_an_odd_part_of_a_result_costs_no_other(result: bytes, expected: str) -> None:
-    assert (await called([GOOD], b'{"id":ID,"result":' + result + b"}"))[1] == expected
+async def test_a_schema_without_a_type_is_one_of_an_object() -> None:
+    assert (await called([{"name": "odd", "inputSchema": {}}, GOOD], b'{"jsonrpc":"2.0","id":ID,"result":{}}'))[0] == [
+        "odd",
+        "echo",
+    ]
+
+
+@for_each("result", [b"{}", b'{"content":"a"}', b'{"content":[{"type":"map"}]}'])
+async def test_a_result_that_the_protocol_does_not_allow_is_an_error_of_its_call(result: bytes) -> None:
+    said = (await called([GOOD], b'{"jsonrpc":"2.0","id":ID,"result":' + result + b"}"))[1]
+    assert said.startswith("McpError: it answers what the protocol does not allow")
 
 
 async def test_a_servers_own_error_is_told_and_its_connection_stays() -> None:

@@ -52,19 +52,15 @@ def test_a_yes_that_is_taken_back_takes_tools_and_choice_with_it_and_keeps_the_s
     assert runs(workspace, entry) == entry
 
 
-def test_tools_are_accepted_for_each_place_and_no_others_are(workspace: Path) -> None:
+def test_only_the_tools_that_were_accepted_last_need_no_yes(workspace: Path) -> None:
     entry = name_server(workspace, command="x")
-    first, in_docker, update = ((replace(TOOLS[0], description=text),) for text in ("Zone: A.", "Zone: B.", "Zone: A, more."))
+    first, update = ((replace(TOOLS[0], description=text),) for text in ("Zone: A.", "Zone: B."))
     memory = Memory(workspace, entry)
     assert memory.accepts(first)
-    memory.accept(first, "bubblewrap, no network")
-    assert not memory.accepts(in_docker)
-    memory.accept(in_docker, "docker, 1 host, workspace read-only")
-    assert [Memory(workspace, entry).accepts(tools) for tools in (first, in_docker, update)] == [True, True, False]
-    memory.accept(update, "bubblewrap, 2 hosts")
-    assert [Memory(workspace, entry).accepts(tools) for tools in (first, in_docker, update)] == [False, True, True]
-    changed = name_server(workspace, command="y")
-    assert Memory(workspace, changed).known.accepted == {}
+    memory.accept(first)
+    assert [Memory(workspace, entry).accepts(tools) for tools in (first, update)] == [True, False]
+    memory.accept(update)
+    assert [Memory(workspace, entry).accepts(tools) for tools in (first, update)] == [False, True]
 
 
 def test_an_entry_that_changed_and_was_trusted_again_begins_afresh_and_one_of_the_users_own_is_compared(

@@ -15,12 +15,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx2
-from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl, BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from lmtui.core.errors import McpError
 from lmtui.features.folder_consent import replace_file
 from lmtui.features.mcp.values import ServerAddress
 
@@ -143,26 +141,6 @@ async def login_of(address: ServerAddress, visit: Visit) -> OAuthClientProvider:
     return OAuthClientProvider(
         address.url, metadata, store, go, back.get, client_metadata_url=address.oauth.get("client_metadata_url") or None
     )
-
-
-async def log_in(address: ServerAddress, visit: Visit) -> None:
-    """Log in now, so that a connection finds tokens; waits for the user without a limit.
-
-    Raises:
-        McpError: it did not work.
-    """
-    first = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    headers = {**address.headers, "Accept": "application/json, text/event-stream"}
-    try:
-        auth = await login_of(address, visit)
-        async with (
-            httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(30.0)) as client,
-            client.stream("POST", address.url, json=first, headers=headers) as response,
-        ):
-            if response.status_code in (401, 403):
-                raise McpError("the login was not accepted", "Try again, or look at the server's own pages.")
-    except (OAuthFlowError, httpx2.HTTPError, OSError, ValueError, RuntimeError) as error:
-        raise McpError(f"the login did not work: {error}", "Try again: /mcp.") from error
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import httpx2
@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, ToolsListChanged
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, jsonrpc_message_adapter
-from pydantic import FileUrl, TypeAdapter, ValidationError
+from pydantic import FileUrl, ValidationError
 
 from lmtui import __version__
 from lmtui.core.errors import McpError, SandboxError
@@ -31,7 +31,7 @@ from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.programs import Served
 from lmtui.core.sanitize import Redactor, sanitize, sanitize_line, sanitize_path
 from lmtui.core.tool_servers import Form, Resource, is_web_address
-from lmtui.features.mcp.login import log_in, login_of
+from lmtui.features.mcp.login import login_of
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.tool_names import MAX_TOOLS, RawTool, harmless, server_key, told_name
 from lmtui.features.mcp.values import ConnectionHooks, LinkBroken, McpPrompt, ServerAddress
@@ -40,10 +40,7 @@ _NOTHING = "(the tool returned nothing)"
 _EMPTY = "(it is empty)"
 _MOST_CHARS = 1_000_000
 _MOST_BLOCKS = 200
-_SCHEMA_WORDS: Mapping[str, Any] = {"$schema": str | None, "properties": dict | None, "required": list | None}  # the SDK's
 _Contents = types.TextResourceContents | types.BlobResourceContents
-_RESULT_KEYS = frozenset({"content", "structuredContent", "isError"})
-_PART = TypeAdapter[types.ContentBlock](types.ContentBlock)
 
 
 def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
@@ -128,14 +125,13 @@ def _size(packed: str) -> int:
     return len(packed) * 3 // 4
 
 
-__all__ = ["connect", "log_in"]
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_LINE_BYTES, _MOST_WAITING = 33_554_432, 64  # messages wait where a server does not read; nobody waits with them
 _MAX_PAGES = 50
 _ANSWER_ID = re.compile(r'"id"\s*:\s*(\d+|"[^"\\]*")')
 _HTTP_S = 30.0
-_HTTP_BREAK = "SSE stream "  # so the SDK's own error begins where a response breaks off
+_CLOSED = ("Connection closed", "SSE stream ")  # so the SDK's own errors begin where a connection breaks off
 _BREAKS = (httpx2.TransportError, ConnectionError, SandboxError, anyio.ClosedResourceError)
 _FAILURES = (*_BREAKS, MCPError, OAuthFlowError, OSError, httpx2.HTTPError, RuntimeError, ValueError)
 
@@ -186,7 +182,7 @@ async def _client(
         http = await parts.enter_async_context(client)
         transport = streamable_http_client(address.url, http_client=http)
     return Client(
-        _with_sound_messages(transport),
+        transport,
         client_info=types.Implementation(name="lmtui", version=__version__),
         message_handler=on_message,
         list_roots_callback=list_roots,
@@ -254,7 +250,9 @@ async def _asked(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except (*_FAILURES, ExceptionGroup) as error:
-        is_broken = error.code == CONNECTION_CLOSED if isinstance(error, MCPError) else isinstance(error, _BREAKS)
+        is_broken = isinstance(error, _BREAKS)
+        if isinstance(error, MCPError):  # a server's own error may have the code too
+            is_broken = error.code == CONNECTION_CLOSED and error.message.startswith(_CLOSED)
         raise (LinkBroken if is_broken else McpError)(_words(error)) from error
 
 
@@ -414,13 +412,17 @@ def _message(line: bytes, redactor: Redactor) -> SessionMessage | None:
         return None
     for form in (str, _as_repaired):
         with contextlib.suppress(ValueError, RecursionError):
-            return SessionMessage(jsonrpc_message_adapter.validate_json(form(text), by_name=False))
+            message = jsonrpc_message_adapter.validate_json(form(text), by_name=False)
+            tools = message.result.get("tools") if isinstance(message, types.JSONRPCResponse) else None
+            for tool in tools if isinstance(tools, list) else ():
+                if isinstance(tool, dict) and isinstance(tool.get("inputSchema"), dict):
+                    tool["inputSchema"].setdefault("type", "object")  # many programs leave it out
+            return SessionMessage(message)
     said = sanitize_line(redactor.text(text)[:200])
     _log.info("an MCP server sent a line that is not a message: %s", said)
-    found = _ANSWER_ID.search(text) if '"jsonrpc"' in text and '"method"' not in text else None
-    if found is None:
-        return None
-    return _failed_answer(json.loads(found[1]), f"it is not a valid message: {said}")
+    is_answer = '"method"' not in text and any(word in text for word in ('"jsonrpc"', '"result"', '"error"'))
+    found = _ANSWER_ID.search(text) if is_answer else None
+    return _failed_answer(json.loads(found[1]), f"it is not a valid message: {said}") if found is not None else None
 
 
 def _failed_answer(asked: types.RequestId, why: str) -> SessionMessage:
@@ -429,83 +431,8 @@ def _failed_answer(asked: types.RequestId, why: str) -> SessionMessage:
 
 
 def _as_repaired(text: str) -> bytes:
-    """Return a JSON text with its version and escaped control characters, without halves of pairs."""
-    found = json.loads(text, strict=False)
-    if isinstance(found, dict) and found.keys() & {"result", "error"}:
-        found = {"jsonrpc": "2.0", **found}
-    return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
-
-
-@contextlib.asynccontextmanager
-async def _with_sound_messages(transport: Any) -> AsyncIterator[Any]:  # Any: the SDK's transports and streams are private
-    async with transport as (incoming, outgoing):
-        yield _SoundMessages(incoming), outgoing
-
-
-class _SoundMessages:
-    """The messages of a server; an odd tool or part of a result costs no other.
-
-    An error of the server never has the code by which the SDK says that the connection is closed.
-    """
-
-    def __init__(self, messages: Any) -> None:  # Any: as above
-        self._messages = messages
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._messages, name)
-
-    async def __aenter__(self) -> Self:
-        await self._messages.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._messages.__aexit__(*error)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> object:
-        found = await anext(self._messages)
-        message: Any = getattr(found, "message", None)  # Any: of what the transports give
-        answer, error = getattr(message, "result", None), getattr(message, "error", None)
-        if isinstance(error, types.ErrorData) and error.code == CONNECTION_CLOSED:
-            error.code = CONNECTION_CLOSED if error.message.startswith(_HTTP_BREAK) else types.INTERNAL_ERROR
-        if isinstance(answer, dict) and isinstance(tools := answer.get("tools"), list):
-            answer["tools"] = [_sound(tool) for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
-        elif isinstance(answer, dict) and (not answer or _RESULT_KEYS & answer.keys()):
-            message.result = _sound_result(answer)
-        return found
-
-
-def _sound_result(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a call as the protocol has it; other parts are told in words."""
-    found = {key: value for key, value in answer.items() if value is not None}
-    parts, structured = found.get("content", []), found.get("structuredContent", {})
-    found["content"] = [*map(_sound_part, parts if isinstance(parts, list) else [parts])]
-    is_fit = isinstance(structured, dict)
-    return found if is_fit else found | {"structuredContent": {"result": structured}}
-
-
-def _sound_part(part: object) -> object:
-    given = part if isinstance(part, dict) else {"text": part}
-    with contextlib.suppress(ValidationError):
-        return {**given, "type": _PART.validate_python(given, by_name=False).type}
-    unknown, text = f"[a part of type {given.get('type')}]", given.get("text")
-    return {"type": "text", "text": unknown if text is None else str(text)}
-
-
-def _sound(tool: dict[str, Any]) -> dict[str, Any]:
-    given = tool.get("inputSchema")
-    read = given if isinstance(given, dict) else {}
-    schema = {key: value for key, value in read.items() if isinstance(value, _SCHEMA_WORDS.get(key, object))}
-    if found := schema.get("properties"):
-        schema["properties"] = {name: part if isinstance(part, dict | bool) else {} for name, part in found.items()}
-    if found := schema.get("required"):
-        schema["required"] = [name for name in found if isinstance(name, str)]
-    if schema != given:
-        _log.info("an MCP server's tool %s: invalid parts of its inputSchema are left out", sanitize_line(tool["name"][:80]))
-    words = {key: tool[key] for key in ("name", "title", "description") if isinstance(tool.get(key), str)}
-    return {**words, "inputSchema": {**schema, "type": "object"}}
+    """Return a JSON text with escaped control characters, without halves of pairs."""
+    return json.dumps(json.loads(text, strict=False), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _words(error: BaseException) -> str:
@@ -513,8 +440,9 @@ def _words(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
-        problem = sanitize_line(str(error.errors(include_url=False)[0]["msg"]))[:200]
-        return f"it answers what the protocol does not allow: {problem}"
+        first = error.errors(include_url=False)[0]
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return f"it answers what the protocol does not allow: {sanitize_line(problem)[:200]}"
     if isinstance(error, httpx2.HTTPStatusError):  # its own words have the whole address, which may have a key in it
         return f"{error.request.url.host} answers {error.response.status_code}"
     if isinstance(error, TimeoutError | asyncio.TimeoutError):

@@ -7,18 +7,17 @@ import contextlib
 import hashlib
 import importlib
 import logging
-import re
 import shlex
 import time
 import webbrowser
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
 from lmtui.core.ports import ToolResult
-from lmtui.core.programs import FETCHERS, GuardedLauncher, Launch
+from lmtui.core.programs import GuardedLauncher, Launch
 from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.tool_servers import Ask, Form, Resource, ask_nobody, is_web_address
 from lmtui.features.mcp.mcp_config import ServerEntry, expand, secrets_of
@@ -35,6 +34,7 @@ _NO_NETWORK = (
     "network is unreachable", "network request", "failed to fetch", "client error (connect)", "no route to host",
     "network was disabled",
 )  # fmt: skip
+_NO_PROGRAM = ("is not there", "cannot be started: no such file", "but the sandbox does not see")
 
 
 def on_host_hint(entry: ServerEntry) -> str:
@@ -52,24 +52,15 @@ def advice(entry: ServerEntry, said: str, place: str = "") -> str:
     """
     if entry.kind != "stdio" or entry.on_host or "not isolated" in place:
         return ""
-    program = PurePath(entry.command[0]).name if entry.command else ""
     low = said.lower()
-    if "but the sandbox does not see" in low:
-        return f"Move it to another folder. {on_host_hint(entry)}"
-    is_missing = re.search(rf"the program (\S*/)?{re.escape(program.lower())} is not there", low)
-    if is_missing and " " in program:
-        return 'Its "command" has several words: put those after the program into "args".'
-    if is_missing or "cannot be started: no such file" in low:
+    if any(sign in low for sign in _NO_PROGRAM):
+        if " " in entry.command[0]:
+            return 'Its "command" has several words: put those after the program into "args".'
         return f"Its sandbox cannot run the program. {on_host_hint(entry)}"
-    if "*" in entry.hosts:
-        return ""
-    fetches, is_missing = program in FETCHERS, re.search("no such file|not found", low)
-    if not any(sign in low for sign in _NO_NETWORK) and (is_missing or not fetches):
+    if "*" in entry.hosts or not any(sign in low for sign in _NO_NETWORK):
         return ""
     has = f"It reaches only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
-    why = f", and {program} fetches packages when it starts" if fetches else ""
-    give = f"run `lmtui mcp set {shlex.quote(entry.name)} --network on` (or name the hosts that it needs)"
-    return f"{has}{why}: {give}{', or install the package' if fetches else ''}."
+    return f"{has}: run `lmtui mcp set {shlex.quote(entry.name)} --network on` (or name the hosts that it needs)."
 
 
 async def _browse(url: str) -> object:
@@ -157,6 +148,7 @@ _SDK = "lmtui.features.mcp.sdk"
 _LONGEST_PAUSE_S = 60.0
 _SHORT_LIFE_S = 10.0
 _OFFERS_S = 10.0
+_LOGIN_S = 600.0
 
 
 class RunningServer:
@@ -298,12 +290,9 @@ class RunningServer:
     async def _live(self, *, logs_in: bool) -> None:
         began = time.monotonic()
         try:
-            if logs_in:
-                sdk = await asyncio.to_thread(importlib.import_module, _SDK)
-                address = await address_of(self.memory, self._around, contextlib.AsyncExitStack())
-                await sdk.log_in(address, self._around.browse)
-            async with asyncio.timeout(self.entry.start_timeout_s) as limit, contextlib.AsyncExitStack() as parts:
-                self._start_limit, self._login_url = limit, ""
+            limit_s = _LOGIN_S if logs_in else self.entry.start_timeout_s
+            async with asyncio.timeout(limit_s) as limit, contextlib.AsyncExitStack() as parts:
+                self._start_limit, self._login_url = None if logs_in else limit, ""
                 connection = await self._open(parts)
                 await self._take_tools(connection)
                 limit.reschedule(None)
@@ -348,7 +337,7 @@ class RunningServer:
 
     def _keep(self, tools: Sequence[RawTool]) -> None:
         self.tools, self.held, self.changes = tuple(tools), (), ()
-        self.memory.accept(self.tools, self.place)
+        self.memory.accept(self.tools)
 
     async def _take_offers(self, connection: SdkConnection) -> None:
         """Take its prompts and resources; one that does not answer in time keeps those that were known."""
@@ -380,10 +369,11 @@ class RunningServer:
         if self._start_limit is not None:
             self._start_limit.reschedule(0)
             await asyncio.Event().wait()
-        self._may_log_in.clear()
-        self._need_login()
-        await self._may_log_in.wait()
-        self.set_state(ServerState.READY)
+        if self._connection is not None:  # a call waits for it
+            self._may_log_in.clear()
+            self._need_login()
+            await self._may_log_in.wait()
+            self.set_state(ServerState.READY)
         await self._around.browse(url)
 
     def _need_login(self) -> None:

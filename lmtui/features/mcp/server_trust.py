@@ -9,8 +9,8 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -52,8 +52,7 @@ class ServerChoice:
 class Known:
     """What is known of a server.
 
-    `tools_digest` is the hash of the tools that were accepted last, `tools_of` that of the entry that had them.  `accepted`
-    has the digest of those that were accepted last in each kind of sandbox, as a server may name its zone or its paths.
+    `tools_digest` is the hash of the tools that were accepted last, `tools_of` that of the entry that had them.
     `is_on` is the user's switch, None where they left it as the file has it.  `choice` is where the user lets it run, and
     `has_resources` whether it had any.
     """
@@ -64,7 +63,6 @@ class Known:
     is_on: bool | None = None
     choice: ServerChoice = ServerChoice()
     has_resources: bool = False
-    accepted: Mapping[str, str] = field(default_factory=dict)
 
 
 _KNOWN = TypeAdapter(Known)
@@ -129,20 +127,17 @@ class Memory:
             _log.warning("%s cannot be written: %s", self._file, error)
 
     def accepts(self, tools: Sequence[RawTool]) -> bool:
-        """Tell whether tools need no yes: they were accepted, in whichever sandbox, or are the first that it has."""
-        known = self.known
-        return not known.tools_digest or tools_digest(tools) in (known.tools_digest, *known.accepted.values())
+        """Tell whether tools need no yes: they were accepted, or are the first that it has."""
+        return self.known.tools_digest in ("", tools_digest(tools))
 
-    def accept(self, tools: Sequence[RawTool], place: str) -> None:
-        """Keep the tools that it has in a place, instead of those that were accepted there before."""
-        digest, kind = tools_digest(tools), re.split("[,:]", place)[0]
-        accepted = {**self.known.accepted, kind: digest}
-        self.keep(replace(self.known, tools=tuple(tools), tools_digest=digest, accepted=accepted))
+    def accept(self, tools: Sequence[RawTool]) -> None:
+        """Keep the tools that it has, instead of those that were accepted before."""
+        self.keep(replace(self.known, tools=tuple(tools), tools_digest=tools_digest(tools)))
 
     def _read(self) -> Known:
         known = _read(self._file)
         is_others = self.written.needs_yes and known.tools_of not in ("", self.written.digest)
-        return replace(known, tools=(), tools_digest="", tools_of="", accepted={}) if is_others else known
+        return replace(known, tools=(), tools_digest="", tools_of="") if is_others else known
 
 
 _LAST_CHARS, _TAIL_CHARS = 200, 4_000
