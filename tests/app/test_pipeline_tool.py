@@ -84,11 +84,11 @@ async def test_a_task_that_is_added_and_run_ends_done(open_attended: Open, works
     assert 'Next: add more, or {"action": "run"}' in results(events)[0]
 
 
-async def test_what_changes_something_asks_and_a_no_changes_nothing(open_one: Open, serve: Serve, workspace: Path) -> None:
+async def test_what_changes_something_asks_and_a_no_changes_nothing(open_attended: Open, serve: Serve, workspace: Path) -> None:
     actions = ("add", "run", "retry", "skip", "pause")
     turns = [call(action, task=1, **(ADDED if action == "add" else {})) for action in actions]
     server = await serve(*(turn for each in turns for turn in (each, DONE)))
-    runtime = open_one(server.url, **SETTINGS)
+    runtime = open_attended(server.url, **SETTINGS)
     before = await queued(service_of(runtime), workspace, plan_of("a.txt"))
     session = await runtime.new_session(Policy(is_attended=True))
     asked = answering(session, Outcome.NO)
@@ -109,6 +109,9 @@ async def test_nobody_there_and_try_mode_refuse_what_asks(open_one: Open, serve:
     server = await serve(call("run"), DONE)
     events = await run(await open_one(server.url, mode="try", **SETTINGS).new_session())
     assert "try mode allows nothing outside its overlay" in results(events)[0]
+    server = await serve(call("run"), DONE)
+    events = await run(await open_one(server.url, mode="auto", **SETTINGS).new_session())
+    assert "use `lmtui pipeline run plans/files.md`" in results(events)[0]
     assert not service_of(runtime).is_running
 
 
@@ -180,10 +183,10 @@ async def test_a_task_of_the_queue_neither_sees_nor_steers_the_pipeline(open_one
 
 
 async def test_what_is_asked_is_what_will_be_written_and_planned_and_a_plan_that_changes_meanwhile_is_not_run(
-    open_one: Open, serve: Serve, workspace: Path
+    open_attended: Open, serve: Serve, workspace: Path
 ) -> None:
     server = await serve(call("add", title="Two\nlines", checks="true"), DONE, call("run"), DONE, call("run"), DONE)
-    runtime = open_one(server.url, **SETTINGS)
+    runtime = open_attended(server.url, **SETTINGS)
     session = await runtime.new_session(Policy(is_attended=True))
     asked: list[ApprovalRequested] = answering(session, Outcome.ONCE)
     await run(session)

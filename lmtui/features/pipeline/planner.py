@@ -10,7 +10,6 @@ import contextlib
 import json
 import re
 import shlex
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -23,7 +22,7 @@ from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, Usage
 from lmtui.core.lenient_json import fit_text, line_of, text_of, texts_of, without_commas
 from lmtui.core.permissions.shell_grammar import word_set
 from lmtui.core.ports import TokenCounter
-from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.features.pipeline.task_list import (
     QUOTED,
     commands_in,
@@ -438,7 +437,6 @@ MANIFESTS = (
     "README.md", "pyproject.toml", "setup.py", "requirements.txt", "package.json", "go.mod", "Cargo.toml", "pom.xml",
     "build.gradle", "build.gradle.kts", "Package.swift", "Gemfile", "composer.json", "mix.exs", "CMakeLists.txt", "Makefile",
 )  # fmt: skip
-_DEPTH, _MOST_FILES = 5, 20_000
 _PATH = re.compile(r"[\w.+-]{1,100}(?:/[\w.+-]{1,100})*")
 
 
@@ -452,7 +450,7 @@ def files_to_read(files: Sequence[str], plan_text: str, most: int = 12) -> list[
 
 
 def survey_text(files: Sequence[str], excerpts: Mapping[str, str], most_chars: int) -> str:
-    """Return what a workspace looks like: its files, down to 5 levels where there is room, then excerpts cut to fit.
+    """Return what a workspace looks like: its files, the topmost first, then excerpts; both are cut to fit.
 
     Args:
         files: paths relative to the workspace.
@@ -461,11 +459,8 @@ def survey_text(files: Sequence[str], excerpts: Mapping[str, str], most_chars: i
     """
     if not files:
         return ""
-    head = "Files of the workspace:\n"
-    room = max(0, most_chars // (2 if excerpts else 1) - len(head))
-    paths = [each.split("/") for each in sorted(files[:_MOST_FILES])]
-    listings = [_listing(paths, depth) for depth in range(_DEPTH, 0, -1)]
-    parts = [head + _shortened(next((each for each in listings if len(each) <= room), listings[-1]), room)]
+    paths = sorted(map(sanitize_path, files), key=lambda path: (path.count("/"), path))
+    parts = [_shortened("\n".join(("Files of the workspace:", *paths)), most_chars // (2 if excerpts else 1))]
     left = most_chars - len(parts[0])
     for place, (path, text) in enumerate(excerpts.items()):
         title = f"\n\n{sanitize_path(path)} begins:\n"
@@ -478,12 +473,3 @@ def survey_text(files: Sequence[str], excerpts: Mapping[str, str], most_chars: i
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(0, most - 2)]}\n…"
-
-
-def _listing(paths: Sequence[Sequence[str]], depth: int) -> str:
-    """Return paths, a line each; of a folder below the depth only how many files it has."""
-    counts = Counter("/".join((*parts[:depth], "") if len(parts) > depth else parts) for parts in paths)
-    return "\n".join(
-        f"{sanitize_path(name)} ({pluralize(count, 'file')})" if name.endswith("/") else sanitize_path(name)
-        for name, count in counts.items()
-    )

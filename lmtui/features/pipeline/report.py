@@ -15,12 +15,6 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.features.pipeline.values import ENDED, OVER, PipelinePlan, PipelineState, PipelineTask, Stage, TaskAttempt, TaskSpec
 
 SCHEMA_VERSION, _OLDEST_VERSION = 2, 1  # 2 added `usage`
-_TYPES: Mapping[str, type] = {
-    "schema_version": int, "plan": dict, "status": str, "reasons": list, "tasks": list, "totals": dict, "efficiency": dict,
-    "notes": list,
-}  # fmt: skip
-_TASK_TYPES: Mapping[str, type] = {"id": int, "title": str, "state": str, "attempts": list, "commit": str, "why": str}
-_ATTEMPT_TYPES: Mapping[str, type] = {"number": int, "findings": list, "lines": list}
 
 
 def report_object(
@@ -198,29 +192,16 @@ def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
         UsageError: it is none, or one of another version; the text names what is wrong with it.
     """
     try:
-        found: dict[str, Any] = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"the report is not JSON: {error}") from error
-    _require(found, _TYPES)
-    version = found["schema_version"]
+        found: dict[str, Any] = json.loads(data)  # Any: JSON
+        version = int(found["schema_version"])
+        _ = report_markdown(found)
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        why = f"{error} is missing" if isinstance(error, KeyError) else sanitize_line(str(error))[:200]
+        raise UsageError(f"the report cannot be read: {why}", "Run the plan again for a new one.") from error
     if not _OLDEST_VERSION <= version <= SCHEMA_VERSION:
         hint = "Run the plan again for a new one." if version < SCHEMA_VERSION else "Use a newer lmtui."
         raise UsageError(f"the report has schema version {version}, not {SCHEMA_VERSION}", hint)
-    _require(found, {"usage": dict} if version > 1 else {})
-    for number, task in enumerate(found["tasks"], 1):
-        _require(task, _TASK_TYPES, f"task {number}: ")
-        for place, attempt in enumerate(task["attempts"], 1):
-            _require(attempt, _ATTEMPT_TYPES, f"task {number}: attempt {place}: ")
     return found
-
-
-def _require(given: Any, types: Mapping[str, type], where: str = "") -> None:  # Any: JSON
-    """Raise `UsageError` where a part of a report is not an object with values of these types."""
-    problem = "" if isinstance(given, dict) else "it is not an object"
-    wrong = (name for name, kind in types.items() if not problem and not isinstance(given.get(name), kind))
-    problem = problem or next((f"{name} is missing or has the wrong type" for name in wrong), "")
-    if problem:
-        raise UsageError(f"the report cannot be read: {where}{problem}")
 
 
 def migrated(report: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON

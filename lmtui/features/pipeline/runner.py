@@ -396,18 +396,15 @@ class PlanRunner:
         attempts = (*task.attempts, record) if record is not None else task.attempts
         await self._set(task_id, PipelineState.DONE, attempts=attempts, commit=commit, why="")
 
-    async def done_gate(self, criteria: Sequence[str] = (), questions: Sequence[str] = ()) -> list[str]:
-        """Return why the plan is not done, empty where it is: every task's checks and the criteria's run on the whole.
-
-        `questions` are open ones in addition to those of the plan.
-        """
+    async def done_gate(self, criteria: Sequence[str] = ()) -> list[str]:
+        """Return why the plan is not done, empty where it is: every task's checks and the criteria's run on the whole."""
         plan, reasons = self.plan, list[str]()
         rest = [each for each in plan.tasks if each.state not in OVER]
         if rest:
             only = f" (only the phase {self._options.phase} was worked on)" if self._options.phase else ""
             reasons.append(f"{pluralize(len(rest), 'task')} not done: {', '.join(str(each.id) for each in rest[:20])}{only}")
-        asked = (*plan.open_questions.values(), *questions)
-        reasons += [f"BLOCKING question without an answer: {text}" for text in asked]
+        asked = "BLOCKING question {} without an answer: {}"
+        reasons += [asked.format(number, text) for number, text in plan.open_questions.items()]
         done = [each for each in plan.queue if each.state is PipelineState.DONE]
         commands = dict.fromkeys([*(command for each in done for command in each.spec.checks), *criteria])
         return [*reasons, *(await self.failing([*commands]))]

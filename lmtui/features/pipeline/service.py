@@ -49,6 +49,7 @@ from lmtui.features.pipeline.values import (
     next_tasks,
     plan_id,
     retried,
+    with_spec,
 )
 from lmtui.features.service import FeatureHost, SessionServices, TaskAttempts, WorkspaceFeature, index_row
 from lmtui.sandbox.host_paths import check_workspace
@@ -117,7 +118,7 @@ class PipelineService(WorkspaceFeature):
 
     async def check_plan(self, path: str) -> None:
         if not self.host.is_attended:  # the program ends with its turn
-            raise UsageError("plans cannot run in the background here", f"Run `lmtui pipeline run {shlex.quote(path)}`.")
+            raise UsageError(f"plans cannot run in the background here: use `lmtui pipeline run {shlex.quote(path)}`")
         _ = await self.plan_text(path)
         if self.is_running:
             raise UsageError("this lmtui is already working on a plan", "Stop it first: /pipeline stop")
@@ -266,8 +267,7 @@ class PipelineService(WorkspaceFeature):
 
         def change(now: PipelinePlan) -> Iterable[PipelinePlan]:
             if not 0 < number <= len(now.questions):
-                hint = "To answer a question in SPEC.md, write `Answer: TEXT` below it."
-                raise UsageError(f"the plan {now.name} has no question {number}", hint)
+                raise UsageError(f"the plan {now.name} has no question {number}", "`lmtui pipeline status` lists them.")
             asked = [replace(each, answer=text.strip()) if at == number else each for at, each in enumerate(now.questions, 1)]
             return [replace(now, questions=tuple(asked))]
 
@@ -282,7 +282,9 @@ class PipelineService(WorkspaceFeature):
 
     async def _judge(self, runner: PlanRunner) -> list[str]:
         """Keep and return why a plan is not done, empty where it is."""
-        reasons = await runner.done_gate(*await self.criteria(runner.plan))
+        plan_text, spec_text = await self._texts(runner.plan.path)
+        await runner.change(lambda now: [with_spec(now, open_questions(spec_text))])
+        reasons = await runner.done_gate([*criteria_checks(plan_text), *criteria_checks(spec_text)])
         await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
         return reasons
 
@@ -323,6 +325,7 @@ class PipelineService(WorkspaceFeature):
         name = _NOT_IN_NAMES.sub("-", PurePosixPath(path).stem)[:60].strip("-.") or "plan"
         tasks = tuple(PipelineTask(number, spec, order=float(number)) for number, spec in specs.items())
         plan = PipelinePlan(plan_id(text), name, path, datetime.now(UTC), tasks, open_questions(text), session.id)
+        plan = with_spec(plan, open_questions((await self._texts(path))[1]))
         await self.write(plan, {"tasks.json": tasks_json(plan)}, "Add the task list", options)
         await asyncio.to_thread(self._file.add, plan)
         return plan
@@ -401,16 +404,13 @@ class PipelineService(WorkspaceFeature):
                 excerpts[path] = (await sandbox.read_file(path, _EXCERPT_BYTES)).data.decode("utf-8", "replace")
         return survey_text(files, excerpts, _MOST_SURVEY_CHARS)
 
-    async def criteria(self, plan: PipelinePlan) -> tuple[list[str], list[str]]:
-        """Return the commands of the acceptance criteria of a plan and of the SPEC.md next to it, and its open questions."""
-        commands, questions = list[str](), list[str]()
-        for path in (plan.path, str(PurePosixPath(plan.path).with_name("SPEC.md"))):
-            with contextlib.suppress(UsageError):  # it is gone, or there is none
-                text = await self.plan_text(path)
-                commands += criteria_checks(text)
-                asked = [each.text for each in open_questions(text) if not each.answer and path != plan.path]
-                questions += [f"{each} (to answer, add `Answer: …` below it in {path})" for each in asked]
-        return commands, questions
+    async def _texts(self, path: str) -> list[str]:
+        """Return the texts of a plan and of the SPEC.md next to it, empty where there is none."""
+        texts = ["", ""]
+        for number, each in enumerate((path, str(PurePosixPath(path).with_name("SPEC.md")))):
+            with contextlib.suppress(UsageError):
+                texts[number] = await self.plan_text(each)
+        return texts
 
     async def write(self, plan: PipelinePlan, files: dict[str, str], what: str, options: RunOptions) -> None:
         """Write files of a plan into its folder, and commit them."""

@@ -1,4 +1,4 @@
-r"""What a plan says in a form that needs no model: its tasks, where it is a list of them, and its open questions.
+"""What a plan says in a form that needs no model: its tasks, where it is a list of them, and its open questions.
 
 A task list is Markdown. Each task is a list item with a check box; below it come its description and its fields:
 
@@ -12,8 +12,7 @@ A task list is Markdown. Each task is a list item with a check box; below it com
       budget: 20 steps 50k tokens             what an attempt may spend in requests and tokens
     - [x] Done tasks are left out, and none waits for them
 
-The values of a field may also be list items or a fenced block below it.  Numbered items (`1. Title`) and headings
-(`### Task 1: Title`) are tasks where half of them or more have a field.  Anything else is prose.
+The values of a field may also be list items below it.  Anything else is prose.
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ from lmtui.features.pipeline.values import MAX_TITLE_CHARS, OpenQuestion, TaskSp
 _HEADING = re.compile(r"(#{1,6})\s++(.*)")
 FENCE = re.compile(r"(?:[-*+]\s++)?(```+|~~~+)")
 _BOX = re.compile(r"(?:[-*+]|\d{1,4}[.)])\s++\[(?P<mark>[ xX✓✔])\](?:\s++(?P<title>.*))?")
-_NUMBERED = re.compile(r"(?P<title>\d{1,4}[.)]\s.*)")
-_TASK_HEADING = re.compile(r"#{1,6}\s++(?P<title>(?!phase\b)(?:[^\W\d_]++\s++)?#?\d{1,4}\s*[.:)–—-]\s.*)", re.IGNORECASE)
-_NUMBER = re.compile(r"(?:\[?(?:[^\W\d_]++\s++)?#?)(\d{1,4})\]?\s*[.:)–—-]\s++")
+_NUMBER = re.compile(r"\A\[?(?:[^\W\d_]++\s++)?#?\d{1,4}\]?\s*[.:)–—-]\s++")
 _FIELD = re.compile(
     r"(?:[-*+]\s++)?[*_]*(?P<name>files?|after|depends[ _]on|checks?|budget(?=[*_]*\s*:.*\b(?:steps?|tok|tokens?)\b))"
     r"[*_]*\s*:[*_]*(?P<value>.*)",
@@ -61,41 +58,29 @@ def read_task_list(text: str) -> list[TaskSpec] | None:
     Raises:
         UsageError: a task waits for one that is not in the list, or a budget cannot be read; the message names the line.
     """
-    for opens, share in ((_TASK_HEADING, 0.5), (_BOX, 0.0), (_NUMBERED, 0.5)):
-        items, outside = _items(opens, text)
-        with_fields = sum(bool(each.fields) for each in items)
-        inside = sum(1 + len(each.lines) for each in items)
-        if items and (with_fields >= max(1, share * len(items)) or (not share and inside >= outside)):
-            return _specs(items)
-    return None
+    items, outside = _items(text)
+    inside = sum(1 + len(each.lines) for each in items)
+    return _specs(items) if items and (inside >= outside or any(each.fields for each in items)) else None
 
 
 def open_questions(text: str) -> tuple[OpenQuestion, ...]:
     """Return the questions of a plan that are marked BLOCKING, with the answer where the next line is `Answer: …`.
 
-    The mark begins the line (`- BLOCKING: …`, `Q1 (BLOCKING): …`), or is `**BLOCKING**` or `(BLOCKING)` anywhere in it.  Below
-    a heading that only has the mark, or the word questions with it, each list item is one.
+    The mark begins the line (`- BLOCKING: …`, `Q1 (BLOCKING): …`), or is `**BLOCKING**` or `(BLOCKING)` anywhere in it.  Behind
+    a line that only has the mark the next one is the question.
     """
     found: list[OpenQuestion] = []
-    is_list, waits_for_text, can_be_answered = False, False, False
-    for line in (line for line, is_code in _lines(text) if not is_code):
-        heading, words = _HEADING.fullmatch(line), without_marks(line)
+    is_next, can_be_answered = False, False
+    for words in (without_marks(line) for line, is_code in _lines(text) if not is_code):
         if can_be_answered and (answer := _ANSWER.fullmatch(words)):
             found[-1] = OpenQuestion(found[-1].text, plain(answer[1]))
             can_be_answered = False
             continue
-        marked = _MARKED.search(words) if "BLOCKING" in words else None
-        question = plain(_QUESTION_NUMBER.sub("", _MARKED.sub(" ", words, count=1))) if marked else ""
-        if heading:
-            is_list = bool(marked) and question.casefold() in ("", "questions", "open questions")
-            waits_for_text = bool(marked) and not question
-            question = "" if is_list else question
-        elif marked and not question:
-            waits_for_text = True
-        elif not marked and (waits_for_text or (is_list and _BULLET.match(line))):
-            question, waits_for_text = plain(_QUESTION_NUMBER.sub("", words)), False
-        can_be_answered = is_asked = title_key(question) not in _NONE
-        found += [OpenQuestion(question)] if is_asked else []
+        is_marked = _MARKED.search(words) is not None
+        question = plain(_QUESTION_NUMBER.sub("", _MARKED.sub(" ", words, count=1))) if is_marked or is_next else ""
+        is_next = is_marked and not question
+        can_be_answered = title_key(question) not in _NONE
+        found += [OpenQuestion(question)] if can_be_answered else []
     return tuple(dict.fromkeys(found))
 
 
@@ -142,75 +127,55 @@ def _raw_lines(text: str) -> Iterator[tuple[str, bool]]:
 class _Item:
     """A task as it is written.
 
-    `level` is that of its heading, 0 for a list item; `number` is its own, 0 where it has none.  `fields` are
-    those of files, after, checks and budget by their first letter; a value comes with the number of its line.
+    `fields` are those of files, after, checks and budget by their first letter; a value comes with the number of its line.
     """
 
     line: int
     indent: int
-    level: int
     title: str
-    number: int
     is_done: bool
     phase: str
-    body: list[tuple[int, str, bool]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     fields: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    pending: str = ""  # the field whose values are on the lines below it
+
+    def take(self, number: int, raw: str, line: str) -> None:
+        """Tell fields from text; of code `line` is empty."""
+        if found := _FIELD.fullmatch(line):
+            name, value = found["name"].lower()[0].replace("d", "a"), found["value"].strip()
+            self.pending = "" if value else name
+            self.fields.setdefault(name, []).extend([(number, value)] if value else [])
+        elif self.pending and (bullet := _BULLET.fullmatch(line)) and not _BOX.fullmatch(line):
+            self.fields[self.pending].append((number, bullet[1]))
+        elif raw.strip() or not self.pending:
+            self.pending = ""
+            self.lines.append(raw.rstrip())
 
 
-def _items(opens: re.Pattern[str], text: str) -> tuple[list[_Item], int]:
-    """Return the items of a task list, which a pattern opens, and how many lines say something outside of them."""
+def _items(text: str) -> tuple[list[_Item], int]:
+    """Return the items of a task list, and how many lines say something outside of them."""
     items: list[_Item] = []
     item: _Item | None = None
     outside, phase, phase_level = 0, "", 0
     for number, (raw, is_code) in enumerate(_raw_lines(text), 1):
         line = "" if is_code else raw.strip()
         indent = len(raw) - len(raw.lstrip()) + 3 * (len(raw) - len(raw.lstrip("\t")))
-        opened, heading = opens.fullmatch(line), _HEADING.fullmatch(line)
+        opened, heading = _BOX.fullmatch(line), _HEADING.fullmatch(line)
         if opened and (item is None or indent <= item.indent):
-            title = _emphasis_off(opened["title"] or "")
-            own = _NUMBER.match(title)
-            title = _emphasis_off(title[own.end() :] if own else title).removesuffix(":").strip()
-            is_done = opened.groupdict().get("mark", " ") != " "
-            level = len(heading[1]) if heading else 0
-            item = _Item(number, indent, level, fit_text(title), int(own[1]) if own else 0, is_done, phase)
+            title = _emphasis_off(_NUMBER.sub("", _emphasis_off(opened["title"] or ""))).removesuffix(":").strip()
+            item = _Item(number, indent, fit_text(title), opened["mark"] != " ", phase)
             items += [item] if title and not _MARKED.match(title) else []
-        elif heading and not (item and 0 < item.level < len(heading[1])):
+        elif heading:
             item, level = None, len(heading[1])
             if found := _PHASE.fullmatch(_emphasis_off(heading[2])):
                 phase, phase_level = fit_text(found[1].strip()), level
             elif level <= phase_level:
                 phase, phase_level = "", 0
         elif item is not None:
-            item.body.append((number, raw, is_code))
+            item.take(number, raw, line)
         else:
             outside += bool(line)
-    for each in items:
-        _read_body(each)
     return items, outside
-
-
-def _read_body(item: _Item) -> None:
-    """Tell the fields of an item from its text."""
-    pending, was_code = "", False  # the field whose values are on the lines below it
-    for number, raw, is_code in item.body:
-        line, values = raw.strip(), item.fields.get(pending, [])
-        if was_code and not is_code and pending == "c":
-            pending = ""
-        was_code = is_code
-        if is_code and pending == "c":
-            values += [(number, line)] if line and not FENCE.match(line) else []
-        elif is_code:
-            item.lines.append(raw.rstrip())
-        elif found := _FIELD.fullmatch(line):
-            name, value = found["name"].lower()[0].replace("d", "a"), found["value"].strip()
-            pending = "" if value else name
-            item.fields.setdefault(name, []).extend([(number, value)] if value else [])
-        elif pending and (bullet := _BULLET.fullmatch(line)) and not _BOX.fullmatch(line):
-            values += [(number, bullet[1])] if bullet[1] else []
-        elif line or not pending or values:
-            pending = ""
-            item.lines.append(raw.rstrip())
 
 
 def _emphasis_off(text: str) -> str:
@@ -222,9 +187,7 @@ def _emphasis_off(text: str) -> str:
 
 
 def _specs(items: Sequence[_Item]) -> list[TaskSpec]:
-    own = [each.number for each in items]
-    numbers = own if all(own) and len({*own}) == len(own) else range(1, len(items) + 1)
-    by_number = dict(zip(numbers, items, strict=True))
+    by_number = dict(enumerate(items, 1))
     by_title = {title_key(each.title): each for each in reversed(items)}
     places = {each.line: place for place, each in enumerate((each for each in items if not each.is_done), 1)}
 
@@ -244,6 +207,8 @@ def _spec(item: _Item, after: tuple[int, ...]) -> TaskSpec:
     text = fit_text(textwrap.dedent("\n".join(item.lines)).strip())
     files = [path for _, value in item.fields.get("f", ()) for path in paths_in(value)]
     checks = [command for _, value in item.fields.get("c", ()) for command in commands_in(value)]
+    if "c" in item.fields and not checks:
+        raise UsageError(f"line {item.line}: a check has no command", "Write the command behind `check:`.")
     title, text = fitted_title(item.title, text)
     steps, tokens = 0, 0
     for line, value in item.fields.get("b", ()):
@@ -321,30 +286,22 @@ def commands_in(value: str) -> list[str]:
 
 
 _CRITERION = re.compile(r"[*_`]*AC[-_]?(\d{1,4})\b[*_`]*\s*[:.)|–—-]*[*_]*\s*(.*)", re.IGNORECASE)
-_CHECK_LINE = re.compile(r"[*_]*checks?[*_]*\s*:[*_]*\s*(.*)", re.IGNORECASE)
-_CHECK_CODE = re.compile(r"\bcheck(?:ed|s)?\b[^`\n]{0,60}`([^`]+)`", re.IGNORECASE)
+_CHECK = re.compile(r"(?:\A|[(,;])[*_]*check[*_]*\s*:[*_]*\s*(.*)", re.IGNORECASE)
 
 
 def criteria_checks(text: str) -> list[str]:
     """Return the commands that exit with 0 when the acceptance criteria of a specification are met, at most one for each."""
     found: dict[int, str] = {}
-    number, is_command = 0, False
-    for line, is_code in _lines(text):
+    number = 0
+    for line in (line for line, is_code in _lines(text) if not is_code):
         words = without_marks(line)
-        begun = None if is_code else _CRITERION.fullmatch(words)
-        if begun:
+        if begun := _CRITERION.fullmatch(words):
             number, words = int(begun[1]), begun[2]
-            found.setdefault(number, "")
-        elif not is_code and line.startswith("#"):
+        elif line.startswith("#"):
             number = 0
-        if number and words:
-            field_line, code = _CHECK_LINE.fullmatch(words), _CHECK_CODE.search(words)
-            written = f"`{code[1]}`" if code else ""
-            given = words if is_command and is_code else field_line[1] if field_line else written
-            check = next(iter(commands_in(given)), "")
-            is_command = bool(field_line) and not check
-            found[number] = found[number] or check
-    return [*filter(None, found.values())]
+        if number and (check := _CHECK.search(words)) and (commands := commands_in(check[1])):
+            found.setdefault(number, commands[0])
+    return [*found.values()]
 
 
 def spec_text(spec: TaskSpec) -> str:
@@ -352,8 +309,6 @@ def spec_text(spec: TaskSpec) -> str:
     document = tomlkit.document()
     for name, value in asdict(spec).items():
         document[name] = tomlkit.string(value, multiline=True) if name == "text" else tomlkit.item(value)
-        if name.startswith("max_"):
-            document[name].comment("of an attempt; 0: no limit")
     return tomlkit.dumps(document).replace("\r\n", "\\r\n").encode("utf-8", "replace").decode()
 
 
@@ -366,16 +321,12 @@ def read_spec(text: str, spec: TaskSpec) -> TaskSpec:
     try:
         found = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        problem = str(error).replace("at end of document", f"at line {len(text.splitlines())}, the last one")
-        raise UsageError(f"not valid TOML: {sanitize_line(problem)}") from error
+        raise UsageError(f"not valid TOML: {sanitize_line(str(error))}") from error
     known = asdict(spec)
     if unknown := sorted(found.keys() - known.keys()):
         raise UsageError(f"a task has no {sanitize_line(unknown[0])[:40]!r}, only {', '.join(known)}")
     try:
-        spec = TypeAdapter(TaskSpec).validate_json(json.dumps(known | found, default=str), strict=True)
+        return TypeAdapter(TaskSpec).validate_json(json.dumps(known | found, default=str), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    if min(spec.max_steps, spec.max_tokens) < 0:
-        raise UsageError("max_steps and max_tokens have to be 0 or more")
-    return spec

@@ -132,10 +132,9 @@ async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool)
 async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
     """Begin or go on with a plan, or only say what would be done."""
     path, plan, shown, sha256 = await _target(given, context)
-    if _plans(context).is_running:
-        raise UsageError("a plan is running already")
     if not shown.strip() or context.seen.setdefault(path, sha256) != sha256:
         raise UsageError(f"{sanitize_line(path)} is not there, or has changed: add a task first with {_ADD}")
+    await _plans(context).check_plan(path)
     if plan is not None and pipeline.plan_id(shown) == plan.id:  # else the file has changed, and is planned again
         if plan.counts[pipeline.PipelineState.FAILED] and not plan.counts[pipeline.PipelineState.READY]:
             raise UsageError(f"only failed tasks are left: first {_form('retry')} or {_form('skip')}")

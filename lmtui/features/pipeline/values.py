@@ -143,10 +143,14 @@ class PipelineTask:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A question of the plan that has to be answered before the plan is done; `answer` is empty until then."""
+    """A question that has to be answered before the plan is done; `answer` is empty until then.
+
+    `is_of_spec`: it is in the `SPEC.md` next to the plan, not in the plan itself.
+    """
 
     text: str
     answer: str = ""
+    is_of_spec: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +227,13 @@ class PipelinePlan:
 def plan_id(text: str) -> str:
     """Return what identifies a plan: 16 digits of the SHA-256 of its text."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def with_spec(plan: PipelinePlan, asked: Iterable[OpenQuestion]) -> PipelinePlan:
+    """Return a plan with the questions that its specification asks now; those that were answered stay so."""
+    own, answers = [each for each in plan.questions if not each.is_of_spec], {each.text: each.answer for each in plan.questions}
+    more = [replace(each, answer=each.answer or answers.get(each.text, ""), is_of_spec=True) for each in asked]
+    return replace(plan, questions=(*own, *(each for each in more if all(each.text != known.text for known in own))))
 
 
 def problem_of(specs: Mapping[int, TaskSpec]) -> str:

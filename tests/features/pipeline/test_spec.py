@@ -26,10 +26,7 @@ AC3: It is fast
 Files are read.
 - **Check:** pytest -q tests/test_files.py
 ### AC-5 — Docs
-check:
-```sh
-test -s README.md
-```
+check: `test -s README.md`
 ## Rest
 check: not of a criterion
 - AC-1 is the most important one
@@ -60,15 +57,15 @@ def test_the_form_that_the_model_is_asked_for_can_be_read() -> None:
 FILES = ["src/app/main.py", "src/tok.py", "pyproject.toml", "web/package.json", "a/b/c/d/e/f/deep.txt", "README.md"]
 
 
-def test_a_survey_lists_the_files_then_the_beginnings_of_files_and_a_large_workspace_less_deep() -> None:
+def test_a_survey_lists_the_topmost_files_first_then_the_beginnings_of_files() -> None:
     text = survey_text(FILES, {"pyproject.toml": "[project]\n", "src/tok.py": "x" * 500}, 400)
     tree, _, rest = text.partition("\n\npyproject.toml begins:\n[project]")
-    assert tree.splitlines()[1:3] == ["README.md", "a/b/c/d/e/ (1 file)"]
+    assert tree.splitlines()[1:4] == ["README.md", "pyproject.toml", "src/tok.py"]
     assert "src/tok.py begins:\nxxx" in rest
     assert rest.endswith("\n…")
     assert len(text) <= 400
     files = [f"part{n}/inner/file{m}.py" for n in range(10) for m in range(50)]
-    assert survey_text(files, {}, 220).splitlines() == ["Files of the workspace:", *(f"part{n}/ (50 files)" for n in range(10))]
+    assert survey_text([*files, "top.py"], {}, 60).splitlines()[1:3] == ["top.py", "part0/inner/file0.py"]
     assert survey_text([], {}, 300) == ""
 
 
