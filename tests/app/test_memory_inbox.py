@@ -244,45 +244,6 @@ async def test_a_crash_in_the_middle_reads_again_and_doubles_nothing(open_one: O
         assert asked(server) == 2
 
 
-LINE = "Add a changelog line for what users notice"
-INSTRUCTIONS = {"instructions": [{"line": LINE, "quote": "add a changelog line for what users notice"}]}
-RULES = ("Test the parser.", "From now on add a changelog line for what users notice.")
-
-
-async def test_an_instruction_is_added_to_the_file_as_it_was_shown(open_one: Open, workspace: Path) -> None:
-    (workspace / "AGENTS.md").write_text("# Rules\n\n- Be short.")
-    async with ScriptedServer(reading(INSTRUCTIONS), TALK) as server:
-        runtime = open_one(server.url)
-        await taught(runtime, *RULES)
-        (found,) = await reflected(runtime)
-        assert (found.kind, found.file) == (ProposalKind.INSTRUCTIONS, "AGENTS.md")
-        assert found.text.splitlines()[-2:] == ["+- Be short.", f"+- {LINE}"]
-        (workspace / "AGENTS.md").write_text("# Other rules\n")
-        for text in ("", found.text):
-            with pytest.raises(UsageError, match="changed since"):
-                await runtime.extensions[WorkspaceMemory].keep(found.id, text)
-        assert (workspace / "AGENTS.md").read_text() == "# Other rules\n"
-        (again,) = await runtime.extensions[WorkspaceMemory].proposals()
-        assert again.id == found.id
-        assert again.text != found.text
-        assert await runtime.extensions[WorkspaceMemory].keep(again.id, again.text) == "AGENTS.md"
-        assert (workspace / "AGENTS.md").read_text() == f"# Other rules\n- {LINE}\n"
-        assert not await runtime.extensions[WorkspaceMemory].proposals()
-
-
-async def test_instructions_behind_a_link_stay_as_they_are(open_one: Open, workspace: Path, tmp_path: Path) -> None:
-    (tmp_path / "outside.md").write_text("- Be short.\n")
-    (workspace / "AGENTS.md").symlink_to(tmp_path / "outside.md")
-    async with ScriptedServer(reading(INSTRUCTIONS), TALK) as server:
-        runtime = open_one(server.url)
-        await taught(runtime, *RULES)
-        (found,) = await reflected(runtime)
-        with pytest.raises(UsageError, match="link"):
-            await runtime.extensions[WorkspaceMemory].keep(found.id)
-        assert (tmp_path / "outside.md").read_text() == "- Be short.\n"
-        assert len(await runtime.extensions[WorkspaceMemory].proposals()) == 1
-
-
 async def test_a_skill_is_kept_in_the_folder_and_can_be_used(open_one: Open, workspace: Path) -> None:
     quote = "to release tag it, then push the tag"
     skill = {"name": "release", "description": "Release: tag it, push the tag", "body": "1. Tag\n2. Push", "quote": quote}

@@ -10,14 +10,6 @@ from lmtui.core.errors import UsageError
 from lmtui.features.memory.notes import MemoryScope, Note, NoteKind
 from lmtui.features.memory.values import Evidence, MemoryProposal, ProposalKind, SearchHit, SearchSource
 
-AGENTS = """\
---- a/AGENTS.md
-+++ b/AGENTS.md
-@@ -1,2 +1,3 @@
- # Rules
- - Be short.
-+- Add a changelog line for what users notice
-"""
 SESSION = "20260314_120000_abcdef"
 
 
@@ -40,12 +32,6 @@ def some_proposals() -> list[MemoryProposal]:
         MemoryProposal(
             "p3", ProposalKind.SKILL, '---\nname: release\ndescription: "Tag and publish"\n---\n\n1. Tag it\n2. Push the tag\n',
             MemoryScope.USER, SESSION, "2026-03-01", "release", (Evidence("to release, tag it and push the tag", "you", 7),),
-        ),
-        MemoryProposal(
-            "p4", ProposalKind.INSTRUCTIONS, AGENTS, session=SESSION, date="2026-03-14",
-            name="Add a changelog line for what users notice",
-            evidence=(Evidence("from now on add a changelog line for what users notice", "you", 1),),
-            file="AGENTS.md",
         ),
     ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from lmtui.features.memory.notes import MemoryScope, Note
 from lmtui.features.memory.values import ProposalsChanged, SearchHit, SearchSource
 from tests.tui.driving import SMALL, Driver
-from tests.tui.fake_memory import AGENTS, FakeMemory, some_notes, some_proposals
+from tests.tui.fake_memory import FakeMemory, some_notes, some_proposals
 from tests.tui.one_app import Cases
 
 cases = Cases()
@@ -20,7 +20,7 @@ def memory_of(driver: Driver) -> FakeMemory:
 async def show(driver: Driver, *keys: str) -> None:
     memory_of(driver).kept, memory_of(driver).proposed = some_notes(), some_proposals()
     await driver.type("/memory", "MemoryList")
-    await driver.until(lambda: "4 proposed" in driver.text())
+    await driver.until(lambda: "3 proposed" in driver.text())
     await driver.press(*keys)
 
 
@@ -30,10 +30,10 @@ async def a_proposal_is_shown_with_why_and_kept_with_a_key_or_discarded(driver: 
     for words in (RULE, "use pytest directly", "turn 2", "from a web page", ".lmagent/memory.md"):
         assert words in driver.text()
     await driver.press("y")
-    await driver.until(lambda: "3 proposed" in driver.text())
+    await driver.until(lambda: "2 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p1", "", MemoryScope.PROJECT)]
     await driver.press("n")
-    await driver.until(lambda: "2 proposed" in driver.text())
+    await driver.until(lambda: "1 proposed" in driver.text())
     assert memory_of(driver).done[1:] == [("discard", "p2")]
     assert "60 nested" not in driver.text()
 
@@ -56,7 +56,7 @@ async def nothing_is_kept_by_enter_or_a_click_nor_where_that_fails_and_what_chan
     memory_of(driver).problem = "the disk is full"
     await driver.press("y")
     await driver.until(lambda: driver.told == ["the disk is full"])
-    assert "4 proposed" in driver.text()
+    assert "3 proposed" in driver.text()
     memory_of(driver).proposed = some_proposals()[:2]
     await driver.until(lambda: "2 proposed" in driver.text())
     assert "Skill" not in driver.text()
@@ -74,33 +74,14 @@ async def how_many_wait_is_in_the_key_row_and_what_was_edited_and_moved_is_kept_
     await driver.until(lambda: "all folders" in driver.text("#memory-state"))
     assert not memory_of(driver).done
     await driver.press("y")
-    await driver.until(lambda: "3 proposed" in driver.text())
+    await driver.until(lambda: "2 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p1", f"{RULE}!", MemoryScope.USER)]
     await driver.press("home", "down", "s", "y", to="Reading")
     assert len(memory_of(driver).done) == 1
 
 
-@cases
-async def an_instruction_is_kept_as_it_was_shown_or_in_other_words_as_a_line_and_has_one_scope(driver: Driver) -> None:
-    await show(driver, "down", "down", "down", "s")
-    assert driver.told == ["An instruction is for this folder."]
-    await driver.press("y", to="Reading")
-    assert "+- Add a changelog line" in driver.text()
-    await driver.press("escape", to="MemoryList")
-    await driver.press("y")
-    await driver.until(lambda: "3 proposed" in driver.text())
-    assert memory_of(driver).done == [("keep", "p4", AGENTS, MemoryScope.PROJECT)]
-    memory_of(driver).proposed = some_proposals()
-    await driver.until(lambda: "4 proposed" in driver.text())
-    await driver.press("home", "down", "down", "down", "e", to="AskText")
-    await driver.press("end", "s", "enter", to="MemoryList")
-    await driver.press("y")
-    await driver.until(lambda: "3 proposed" in driver.text())
-    assert memory_of(driver).done[1:] == [("keep", "p4", "Add a changelog line for what users notices", MemoryScope.PROJECT)]
-
-
-@cases.each(("key", "verb", "ids"), [("Y", "keep", ("p1", "p2")), ("N", "discard", ("p1", "p2", "p3", "p4"))])
-async def all_that_is_listed_is_decided_after_a_question_but_skills_and_files_one_by_one(
+@cases.each(("key", "verb", "ids"), [("Y", "keep", ("p1", "p2")), ("N", "discard", ("p1", "p2", "p3"))])
+async def all_that_is_listed_is_decided_after_a_question_but_skills_one_by_one(
     driver: Driver, key: str, verb: str, ids: tuple[str, ...]
 ) -> None:
     await show(driver, "/", *"pytest", "enter", key)
@@ -111,14 +92,14 @@ async def all_that_is_listed_is_decided_after_a_question_but_skills_and_files_on
     await driver.press("escape", "end", key, to="Confirm")
     assert f"{len(ids)} proposals?" in driver.text()
     await driver.press("y")
-    await driver.until(lambda: f"{4 - len(ids)} proposed" in driver.text())
+    await driver.until(lambda: f"{3 - len(ids)} proposed" in driver.text())
     assert [each[:2] for each in memory_of(driver).done] == [(verb, each) for each in ids]
 
 
 @cases
 async def notes_are_edited_moved_added_and_forgotten(driver: Driver) -> None:
     first, second, *_ = some_notes()
-    await show(driver, *4 * ("down",), "e")
+    await show(driver, *3 * ("down",), "e")
     await driver.until_screen("AskText")
     await driver.press("end", "!", "enter", to="MemoryList")
     changed = replace(first, text=f"{first.text}!")
@@ -133,7 +114,7 @@ async def notes_are_edited_moved_added_and_forgotten(driver: Driver) -> None:
     await driver.press("escape", "end", "a", to="AskText")
     await driver.press(*"tabs", "enter")
     await driver.until(lambda: memory_of(driver).done[-1] == ("add", Note("tabs", MemoryScope.USER, "you")))
-    await driver.until(lambda: "4 proposed, 4 notes" in driver.text())
+    await driver.until(lambda: "3 proposed, 4 notes" in driver.text())
 
 
 @cases

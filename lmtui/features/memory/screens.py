@@ -179,18 +179,12 @@ class MemoryList(ListDialog[Item | str, None]):
                     self._changed[item.id] = replace(item, text=written)
             case "edit":
                 if text := await self._asked("Edit before keeping", item.claim):
-                    self._changed[item.id] = _reworded(item, text)
-            case "scope" if item.kind is ProposalKind.INSTRUCTIONS:
-                self._say("An instruction is for this folder.")
+                    self._changed[item.id] = replace(item, text=" ".join(text.split()))
             case "scope":
                 self._changed[item.id] = replace(item, scope=_OTHER[item.scope], file="")
 
     async def _keep(self, item: MemoryProposal) -> str:
-        is_line = item.kind is ProposalKind.INSTRUCTIONS
-        text = item.text if is_line else ""  # what was shown of a file is kept only if it is the same still
-        if (changed := self._changed.get(item.id)) is not None:
-            text = changed.name if is_line else changed.text
-        where = await self._memory.keep(item.id, text, item.scope)
+        where = await self._memory.keep(item.id, item.text if item.id in self._changed else "", item.scope)
         _ = self._changed.pop(item.id, None)
         return where
 
@@ -232,14 +226,6 @@ def details(item: Item, width: int) -> list[Line]:
     found += [(("Similar, already kept", "strong"),), *near, ()] if near else []
     shown = "" if item.is_note else item.text
     return [*found, (("After you keep it", "strong"),), *whole_text(shown, width)] if shown else found
-
-
-def _reworded(item: MemoryProposal, text: str) -> MemoryProposal:
-    """Return a proposal in other words, as it is shown and kept."""
-    line = " ".join(text.split())
-    if item.kind is not ProposalKind.INSTRUCTIONS:
-        return replace(item, text=line)
-    return replace(item, name=line, text=item.text.replace(f"+- {item.claim}", f"+- {line}", 1))
 
 
 def _summary(found: Sequence[MemoryProposal]) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
-import hashlib
 import logging
 import re
 from collections.abc import Awaitable, Collection, Mapping, Sequence
@@ -13,7 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
-from lmtui.core.errors import LmtuiError, SandboxError, UsageError
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.model_events import NotesAttached
 from lmtui.core.offers import Offers
 from lmtui.core.ports import Notes
@@ -27,7 +25,6 @@ from lmtui.features.memory.reflection import Reflection
 from lmtui.features.memory.tools import TOLD
 from lmtui.features.memory.values import (
     MemoryProposal,
-    ProposalKind,
     ProposalsChanged,
     SearchHit,
     SearchSource,
@@ -36,13 +33,10 @@ from lmtui.features.memory.values import (
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, WorkspaceFeature
 from lmtui.paths import kept_dir
-from lmtui.plain_files import NotPlain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.tool import Told
 
 _log = logging.getLogger(__name__)
-INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
-_MAX_BYTES = 262_144
 _MOST_RECALLED = 5
 _WINDOW_SHARE = 32
 _MOST_INDEX_TOKENS = 500  # of the notes at the start of a session
@@ -201,69 +195,21 @@ class MemoryService(WorkspaceFeature):
 
     def _shown(self, proposal: MemoryProposal, notes: Sequence[str]) -> MemoryProposal:
         proposal = replace(proposal, similar=similar(proposal.claim, notes))
-        if proposal.is_note:
-            return replace(proposal, file=sanitize_path(str(self.files.path(proposal.scope))))
-        if proposal.kind is ProposalKind.INSTRUCTIONS:
-            with contextlib.suppress(UsageError):  # keeping it says why
-                name, _, text = self._difference(proposal.name)
-                return replace(proposal, text=text, file=name)
-        return proposal
-
-    def _difference(self, line: str) -> tuple[str, bytes, str]:
-        """Return the file that a line of instructions goes to, what is in it, and the difference that the line makes."""
-        name, old = self._instructions()
-        before, after = (each.decode("utf-8", "replace").splitlines(keepends=True) for each in (old, _with_line(old, line)))
-        lines = difflib.unified_diff(before, after, f"a/{name}" if old else "/dev/null", f"b/{name}")
-        return name, old, "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-    def _instructions(self) -> tuple[str, bytes]:
-        """Return the file that instructions of the folder go to, and what is in it.
-
-        Raises:
-            UsageError: it cannot be added to.
-        """
-        for name in INSTRUCTION_FILES:
-            try:
-                data = read_plain(self.host.workspace, name, _MAX_BYTES + 1)
-            except NotPlain as why:
-                raise UsageError(f"could not read {name}: {why}", "Replace it with a regular file.") from why
-            if data is not None:
-                if len(data) > _MAX_BYTES or b"\0" in data:
-                    raise UsageError(f"{name} is not a text file of at most {_MAX_BYTES:,} bytes", "Shorten it first.")
-                return name, data
-        return INSTRUCTION_FILES[0], b""
+        return replace(proposal, file=sanitize_path(str(self.files.path(proposal.scope)))) if proposal.is_note else proposal
 
     async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
         proposal = await asyncio.to_thread(self._log.find, proposal_id)
         if scope is not None:
             proposal = replace(proposal, scope=scope)
-        match proposal.kind:
-            case ProposalKind.SKILL:
-                add = self._extensions[SkillFiles].add
-                where = await add(text or proposal.text, proposal.scope is MemoryScope.USER)
-            case ProposalKind.INSTRUCTIONS:
-                where = await self._instruct(proposal, text)
-            case _:
-                text, kind = check_note(text or proposal.text), NoteKind(proposal.kind)
-                is_new = await self.add(Note(text, proposal.scope, proposal.session, proposal.date, kind))
-                where = SCOPE_NAMES[proposal.scope] if is_new else "the notes already"
+        if proposal.is_note:
+            text, kind = check_note(text or proposal.text), NoteKind(proposal.kind)
+            is_new = await self.add(Note(text, proposal.scope, proposal.session, proposal.date, kind))
+            where = SCOPE_NAMES[proposal.scope] if is_new else "the notes already"
+        else:
+            where = await self._extensions[SkillFiles].add(text or proposal.text, proposal.scope is MemoryScope.USER)
         await asyncio.to_thread(self._log.decide, proposal_id, is_kept=True)
         await self._tell()
         return where
-
-    async def _instruct(self, proposal: MemoryProposal, text: str) -> str:
-        """Add a line to the instructions; `text` is the difference that was shown, or another line."""
-        is_line = bool(text) and not text.startswith("--- ")
-        line = check_note(text) if is_line else proposal.name
-        name, old, difference = await asyncio.to_thread(self._difference, line)
-        if not is_line and text != difference:
-            raise UsageError(f"{name} has changed since this was proposed", "Look at the proposal again.")
-        sha256 = hashlib.sha256(old).hexdigest() if old else ""
-        try:
-            await (await self.host.sandbox()).write_file(name, _with_line(old, line), expect_sha256=sha256)
-        except SandboxError as error:
-            raise UsageError(f"could not change {name}: {error}", "Look at the proposal again.") from error
-        return name
 
     async def discard(self, proposal_id: str) -> None:
         await asyncio.to_thread(self._log.decide, proposal_id, is_kept=False)
@@ -291,9 +237,3 @@ def _line(note: Note) -> str:
     """Return a note as the model gets it."""
     text = _TAG.sub("&lt;", note.text)
     return f"- {text}{' (all folders)' if note.scope is MemoryScope.USER else ''}\n"
-
-
-def _with_line(old: bytes, line: str) -> bytes:
-    """Return instructions with a line at their end."""
-    head = old or b"# Instructions\n\n"
-    return head + (b"" if head.endswith(b"\n") else b"\n") + f"- {line}\n".encode("utf-8", "replace")

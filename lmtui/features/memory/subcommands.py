@@ -18,7 +18,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.memory_files import MemoryFiles
 from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, note_lines, parse_notes
-from lmtui.features.memory.values import NO_PROPOSALS, MemoryProposal, ProposalKind, WorkspaceMemory, proposal_lines
+from lmtui.features.memory.values import NO_PROPOSALS, MemoryProposal, WorkspaceMemory, proposal_lines
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall, FeatureHost, Import, text_to_import
 from lmtui.paths import without_keys
@@ -102,7 +102,6 @@ async def review(memory: WorkspaceMemory, *, is_json: bool = False, ask: Callabl
 async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callable[[str], str]) -> bool:
     """Ask what becomes of a proposal; False where the user wants to stop."""
     scope, text = proposal.scope, ""
-    shown = proposal.text if proposal.kind is ProposalKind.INSTRUCTIONS else ""  # kept only if it is the same still
     while True:
         question = f"Keep for {SCOPE_NAMES[scope]}?  y keep  e edit  s change scope  n discard  Enter later  q quit: "
         try:
@@ -114,7 +113,7 @@ async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callab
         match answer:
             case "y" | "e" if answer == "y" or text:
                 try:
-                    print(f"kept: {sanitize_line(await memory.keep(proposal.id, text or shown, scope))}")
+                    print(f"kept: {sanitize_line(await memory.keep(proposal.id, text, scope))}")
                 except UsageError as error:
                     say(error.full_text(), file=sys.stderr)
                 return True
@@ -129,11 +128,14 @@ async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callab
 
 
 async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
-    search = open_search(call.workspace, files.notes)
-    try:
-        hits = await search.search(words, max(1, min(call.arguments.limit, 100)), within_s=_INDEX_S)
-    finally:
-        await search.close()
+    async with call.open_host() as host:
+        search = open_search(host, files.notes, host.servers.embed)
+        if search.embedder is not None:
+            _ = await host.choose_server()
+        try:
+            hits = await search.search(words, max(1, min(call.arguments.limit, 100)), within_s=_INDEX_S)
+        finally:
+            await search.close()
     print_report([*map(asdict, hits)], hit_lines(hits) or ["nothing found"], is_json=call.arguments.json)
     return 0 if hits else 1
 

@@ -43,7 +43,7 @@ class SearchHit:
 ORIGIN_NAMES = {
     "you": "you", "model": "the agent's answer", "tool": "tool output", "mcp": "an MCP server", "web": "a web page",
 }  # fmt: skip
-KIND_NAMES = {"fact": "Fact", "mistake": "Correction", "skill": "Skill", "instructions": "Instruction"}
+KIND_NAMES = {"fact": "Fact", "mistake": "Correction", "skill": "Skill"}
 
 
 class ProposalKind(StrEnum):
@@ -52,15 +52,14 @@ class ProposalKind(StrEnum):
     FACT = "fact"
     MISTAKE = "mistake"
     SKILL = "skill"
-    INSTRUCTIONS = "instructions"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What was said or done in a session that a proposal is made from; `turn` counts from 1.
 
-    `origin` is `you`, `model`, `tool`, `web` or `mcp`: only what the user said can become an
-    instruction.
+    `origin` is `you`, `model`, `tool`, `web` or `mcp`: only what the user said can become a
+    correction or a skill.
     """
 
     text: str
@@ -77,9 +76,8 @@ class Evidence:
 class MemoryProposal:
     """Something that a finished session taught, which the user has not decided about.
 
-    `text` is the line of a note, a whole SKILL.md, or a unified diff of AGENTS.md, by `kind`;
-    `name` is that of the skill, or the line that is added.  `similar` are notes that are kept
-    already and say much the same; `file` is where it would go.
+    `text` is the line of a note or a whole SKILL.md, by `kind`; `name` is that of the skill.
+    `similar` are notes that are kept already and say much the same; `file` is where it would go.
     """
 
     id: str
@@ -101,14 +99,15 @@ class MemoryProposal:
     @property
     def is_note(self) -> bool:
         """Tell whether it becomes a note."""
-        return self.kind in (ProposalKind.FACT, ProposalKind.MISTAKE)
+        return self.kind is not ProposalKind.SKILL
 
     @property
     def claim(self) -> str:
         """Return in a line what it says."""
-        about = _DESCRIPTION.search(self.text) if self.kind is ProposalKind.SKILL else None
-        named = ": ".join((self.name, about[1].strip('"'))) if about is not None else self.name
-        return sanitize_line(self.text if self.is_note else named)
+        if self.is_note:
+            return sanitize_line(self.text)
+        about = _DESCRIPTION.search(self.text)
+        return sanitize_line(f"{self.name}: {about[1].strip(chr(34))}" if about is not None else self.name)
 
     @property
     def source_text(self) -> str:

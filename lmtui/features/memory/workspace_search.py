@@ -297,11 +297,11 @@ class WorkspaceSearch:
         self._woken.set()
 
 
-def open_search(workspace: Workspace, notes: Notes, embed: Embed | None = None) -> WorkspaceSearch:
+def open_search(workspace: Workspace, notes: Notes, embed: Embed) -> WorkspaceSearch:
     """Return the search of a workspace, which the caller closes.
 
-    With `embed` the model of the role `embedder` makes vectors, where the settings name one.  Files
-    that a rule forbids to read are not indexed.
+    The model of the role `embedder` makes vectors, where the settings name one.  Files that a rule
+    forbids to read are not indexed.
     """
 
     async def paths() -> tuple[Sequence[str], bool]:
@@ -312,8 +312,7 @@ def open_search(workspace: Workspace, notes: Notes, embed: Embed | None = None) 
         return found, is_cut
 
     model = parse_roles(workspace.config.roles).get(ModelRole.EMBEDDER, RoleModel()).model
-    embedder = Embedder(model, embed) if model and embed is not None else None
-    return WorkspaceSearch(workspace.workspace, paths, notes, embedder)
+    return WorkspaceSearch(workspace.workspace, paths, notes, Embedder(model, embed) if model else None)
 
 
 def _is_searched(path: str) -> bool:
