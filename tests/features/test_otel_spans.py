@@ -38,9 +38,8 @@ def test_a_sub_agent_and_what_it_does_is_below_its_parent() -> None:
         events.ModelChanged(model="a\x1b[2Jb", url="http://127.0.0.1:8080/v1"),
         events.TurnStarted(turn_id="t"),
         AgentStarted(agent="one", title="secret"),
-        events.PrefillProgress(agent="one"),
         events.TextDelta(agent="one", text="secret"),
-        events.UsageUpdated(agent="one", usage=Usage(10, 3)),
+        events.UsageUpdated(agent="one", usage=Usage(10, 3), elapsed_s=2.0),
         events.ToolCallStarted(agent="one", call_id="c", tool="read", arguments={"path": "secret"}, title="secret"),
         events.ToolCallFinished(agent="one", call_id="c", tool="read", ok=True, result="secret", elapsed_ms=1),
         AgentFinished(agent="one", outcome="done", summary="secret"),
@@ -53,7 +52,7 @@ def test_a_sub_agent_and_what_it_does_is_below_its_parent() -> None:
     assert parents["invoke_agent sub-agent"] == ids["invoke_agent lmtui"]
     assert parents["execute_tool read"] == ids["invoke_agent sub-agent"]
     assert {name: seconds(span) for name, span in found.items()} == {
-        "invoke_agent lmtui": 9.0, "invoke_agent sub-agent": 6.0, "execute_tool read": 1.0, "chat ab": 0.0,
+        "invoke_agent lmtui": 8.0, "invoke_agent sub-agent": 5.0, "execute_tool read": 1.0, "chat ab": 0.0,
     }  # fmt: skip
     assert "secret" not in "".join(span.to_json() for span in found.values())
 
@@ -62,9 +61,8 @@ def test_what_a_failed_turn_left_open_ends_with_it_as_an_error() -> None:
     found = spans_of(
         events.TurnStarted(turn_id="t"),
         events.ToolCallStarted(call_id="c", tool="run", arguments={}),
-        events.PrefillProgress(),
         events.TurnEnded(turn_id="t", reason=events.TurnReason.ERROR, fault="cut", error="secret"),
     )
     errors = {name: span.attributes.get("error.type") for name, span in found.items()}
-    assert errors == {"execute_tool run": "interrupted", "chat": "cut", "invoke_agent lmtui": "cut"}
+    assert errors == {"execute_tool run": "interrupted", "invoke_agent lmtui": "cut"}
     assert {span.status.status_code.name for span in found.values()} == {"ERROR"}

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Any
 
-from lmtui.command_line import OK, WARNING, CheckRow
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Level, Notice
 from lmtui.core.offers import Offers
-from lmtui.core.sanitize import sanitize_line
 from lmtui.engine.session import EngineSession
 from lmtui.features.service import FeatureHost, WorkspaceFeature
 from lmtui.paths import install_hint
@@ -47,13 +43,3 @@ class TelemetryService(WorkspaceFeature):
         exports, self._exports = [*self._exports.values()], {}
         for each in exports:
             await asyncio.to_thread(each.close)
-
-    async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
-        """Tell whether traces can be made, where they are wanted; nothing is sent."""
-        del is_offline
-        if not self.host.config.otel_endpoint:
-            return ()
-        if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
-            return (CheckRow("otel", WARNING, MISSING, install_hint("otel")),)
-        address = self.host.config.otel_endpoint.rpartition("@")[2]  # without a name and password
-        return (CheckRow("otel", OK, f"traces go to {sanitize_line(address)}"),)

@@ -10,6 +10,7 @@ import logging
 from datetime import datetime
 from urllib.parse import urlsplit
 
+import httpx2
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -40,120 +41,92 @@ class SpanExport:
 
     def __init__(self, endpoint: str) -> None:
         try:
-            parts = urlsplit(endpoint)
-            if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            address = httpx2.URL(endpoint)
+            if address.scheme not in ("http", "https") or not address.host:
                 raise ValueError
-        except ValueError as error:  # also of half an IPv6 address, or a port that is not a number
-            raise UsageError(
-                f"otel_endpoint is not an address: {sanitize_line(endpoint.rpartition('@')[2])}",
-                "Use http://localhost:4318, for example.",
-            ) from error
-        self._log_failures()
-        address = endpoint if parts.path.strip("/") else f"{endpoint.rstrip('/')}/v1/traces"
+        except (ValueError, httpx2.InvalidURL) as error:
+            shown = sanitize_line(endpoint.rpartition("@")[2])
+            raise UsageError(f"otel_endpoint is not an address: {shown}", "Use http://localhost:4318, for example.") from error
+        logger = logging.getLogger("opentelemetry")  # what the SDK says of failures goes where lmtui's own log goes
+        logger.propagate = False
+        logger.handlers = logging.getLogger("lmtui").handlers or [logging.NullHandler()]
+        url = endpoint if address.path.strip("/") else f"{endpoint.rstrip('/')}/v1/traces"
         resource = Resource.create({"service.name": "lmtui", "service.version": __version__})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(address, timeout=_TIMEOUT_S)))
-        self._tracer = self._provider.get_tracer("lmtui", __version__, schema_url=SCHEMA_URL)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(url, timeout=_TIMEOUT_S)))
+        self.close = self._provider.shutdown
 
     def follow(self, session: EngineSession) -> None:
-        spans = SessionSpans(self._tracer, session.id)
+        spans = SessionSpans(self._provider.get_tracer("lmtui", __version__, schema_url=SCHEMA_URL), session.id)
         for envelope in session.history():
             if isinstance(envelope.event, events.ModelChanged):
                 spans.take(envelope)
         session.subscribe(spans.take)
 
-    def close(self) -> None:
-        """Send what is left, then end the thread."""
-        self._provider.shutdown()
-
-    @staticmethod
-    def _log_failures() -> None:
-        """Keep what the SDK says of failures out of the terminal: it goes where lmtui's own log goes."""
-        logger = logging.getLogger("opentelemetry")
-        logger.propagate = False
-        logger.handlers = logging.getLogger("lmtui").handlers or [logging.NullHandler()]
-
 
 class SessionSpans:
-    """Makes the spans of one session.  A request begins with the first sign of it, because sending it is not an event."""
+    """Makes the spans of one session.  A request that brought no usage, as it was interrupted, has none."""
 
     def __init__(self, tracer: Tracer, session_id: str) -> None:
         self._tracer, self._session_id = tracer, session_id
-        self._model = ""
-        self._server: dict[str, str | int] = {}
-        self._agents: dict[str, Span] = {}
-        self._chats: dict[str, Span] = {}
-        self._tools: dict[str, tuple[str, Span]] = {}
+        self._model, self._server = "", dict[str, str | int]()
+        self._open: dict[str, tuple[str, Span]] = {}  # by agent or call, with the agent whose it is
 
     def take(self, envelope: events.Envelope) -> None:
         """Take an event."""
-        time, event = envelope.time, envelope.event
+        time, event = _ns(envelope.time), envelope.event
         match event:
             case events.ModelChanged(model=model, url=url, default_model=default_model):
                 parts = urlsplit(url)
                 self._model = _name(model or default_model)
                 self._server = {"server.address": parts.hostname or ""} | ({"server.port": parts.port} if parts.port else {})
             case events.TurnStarted(agent=events.ROOT):
-                self._agents[events.ROOT] = self._begin("invoke_agent", "lmtui", time)
+                self._begin(events.ROOT, "", "invoke_agent lmtui", time)
             case AgentStarted(agent=agent, parent=parent):
-                self._agents[agent] = self._begin("invoke_agent", "sub-agent", time, parent)
+                self._begin(agent, parent, "invoke_agent sub-agent", time)
             case events.TurnEnded(agent=events.ROOT, reason=reason, fault=fault):
-                self._end_agent(events.ROOT, time, str(reason), (fault or "error") if reason is events.TurnReason.ERROR else "")
+                self._end(events.ROOT, time, (fault or "error") if reason is events.TurnReason.ERROR else "")
             case AgentFinished(agent=agent, outcome=outcome):
-                self._end_agent(agent, time, outcome, outcome if outcome == "failed" else "")
-            case events.PrefillProgress() | events.TextDelta() | events.ThinkingDelta() | events.CallProgress():
-                self._chat(event.agent, time)
-            case events.UsageUpdated():
-                self._end_chat(event, time)
+                self._end(agent, time, outcome if outcome == "failed" else "")
+            case events.UsageUpdated(agent=agent, usage=usage):
+                span = self._begin("chat", agent, f"chat {self._model}", time - int(event.elapsed_s * 1e9), SpanKind.CLIENT)
+                span.set_attributes({"gen_ai.request.model": self._model, **self._server})
+                if not event.is_estimate:
+                    span.set_attribute("gen_ai.usage.input_tokens", usage.prompt_tokens)
+                    span.set_attribute("gen_ai.usage.output_tokens", usage.completion_tokens)
+                if event.first_token_s:
+                    span.set_attribute("gen_ai.response.time_to_first_chunk", event.first_token_s)
+                self._end("chat", time)
             case events.ToolCallStarted(call_id=call_id, tool=tool, agent=agent):
-                span = self._begin("execute_tool", _name(tool), time, agent)
+                span = self._begin(call_id, agent, f"execute_tool {_name(tool)}", time)
                 span.set_attributes({"gen_ai.tool.name": _name(tool), "gen_ai.tool.call.id": _name(call_id)})
-                self._tools[call_id] = agent, span
-            case events.ToolCallFinished(call_id=call_id, ok=ok) if call_id in self._tools:
-                _end(self._tools.pop(call_id)[1], time, "" if ok else "tool_error")
+            case events.ToolCallFinished(call_id=call_id, ok=ok):
+                self._end(call_id, time, "" if ok else "tool_error")
 
-    def _begin(self, operation: str, name: str, time: datetime, parent: str = "", kind: SpanKind = SpanKind.INTERNAL) -> Span:
-        above = self._agents.get(parent) or (self._agents.get(events.ROOT) if parent else None)
-        context = set_span_in_context(above) if above is not None else None
-        span = self._tracer.start_span(f"{operation} {name}".strip(), context, kind, start_time=_ns(time))
+    def _begin(self, key: str, owner: str, name: str, time: int, kind: SpanKind = SpanKind.INTERNAL) -> Span:
+        above = self._open.get(owner) or (self._open.get(events.ROOT) if owner else None)
+        context = set_span_in_context(above[1]) if above is not None else None
+        span = self._tracer.start_span(name.strip(), context, kind, start_time=time)
+        operation, _, which = name.partition(" ")
         span.set_attributes({"gen_ai.operation.name": operation, "gen_ai.conversation.id": self._session_id})
+        if operation != "execute_tool":
+            span.set_attribute("gen_ai.provider.name", "openai")
         if operation == "invoke_agent":
-            span.set_attributes({"gen_ai.agent.name": name, "gen_ai.provider.name": "openai"})
+            span.set_attribute("gen_ai.agent.name", which)
+        self._open[key] = owner, span
         return span
 
-    def _chat(self, agent: str, time: datetime) -> Span:
-        """Return the span of the request that an agent waits for."""
-        if agent not in self._chats:
-            span = self._chats[agent] = self._begin("chat", self._model, time, agent, SpanKind.CLIENT)
-            span.set_attributes({"gen_ai.provider.name": "openai", "gen_ai.request.model": self._model, **self._server})
-        return self._chats[agent]
-
-    def _end_chat(self, event: events.UsageUpdated, time: datetime) -> None:
-        """End a request; one outside the conversation, such as for a title, has no sign of its beginning."""
-        span = self._chat(event.agent, time)
-        if not event.is_estimate:
-            span.set_attribute("gen_ai.usage.input_tokens", event.usage.prompt_tokens)
-            span.set_attribute("gen_ai.usage.output_tokens", event.usage.completion_tokens)
-        if event.first_token_s:
-            span.set_attribute("gen_ai.response.time_to_first_chunk", event.first_token_s)
-        _end(self._chats.pop(event.agent), time)
-
-    def _end_agent(self, agent: str, time: datetime, outcome: str, error: str) -> None:
-        """End an agent, with what it did not end itself."""
-        for call_id in [call_id for call_id, (whose, _) in self._tools.items() if whose == agent]:
-            _end(self._tools.pop(call_id)[1], time, "interrupted")
-        if (chat := self._chats.pop(agent, None)) is not None:
-            _end(chat, time, error or outcome)
-        if (span := self._agents.pop(agent, None)) is not None:
-            span.set_attribute("lmtui.outcome", outcome)
-            _end(span, time, error)
-
-
-def _end(span: Span, time: datetime, error: str = "") -> None:
-    if error:
-        span.set_attribute("error.type", error)
-        span.set_status(Status(StatusCode.ERROR))
-    span.end(_ns(time))
+    def _end(self, key: str, time: int, error: str = "") -> None:
+        """End a span, and what its agent did not end itself."""
+        if key not in self._open:
+            return
+        _, span = self._open.pop(key)
+        for inner in [inner for inner, (owner, _) in self._open.items() if owner == key]:
+            self._end(inner, time, "interrupted")
+        if error:
+            span.set_attribute("error.type", error)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(time)
 
 
 def _name(text: str) -> str:
