@@ -26,7 +26,9 @@ RETIRED = {
     **dict.fromkeys(("agent_max_iterations", "agent_max_tokens", "agent_timeout_s"), "give the session a budget"),
     **dict.fromkeys(("memory_recall", "memory_reflection"), 'set memory = "manual"'),
     "command_max_timeout_s": "raise command_timeout_s", "host_origins": "put them into host_names",
-    "kv_cache_gb": "a llama.cpp server without --slot-save-path saves none", "mcp_serve_tools": "use --tools",
+    "host_notify": "use a Notification or Stop hook", "one_model": "a model stays loaded if memory holds both",
+    "toolchains": 'set allow = ["Tools(DIR)"]', "kv_cache_gb": "a llama.cpp server without --slot-save-path saves none",
+    "mcp_serve_tools": "use --tools",
     "lint_command": "give one of check_profiles a linter", "phase_batch": "use --batch-size", "review": 'use gate = "strict"',
     "sandbox_runtime": 'set Docker\'s default-runtime and sandbox = "docker"', "scheduler_interval_s": "use --interval-s",
 }  # fmt: skip
@@ -97,10 +99,6 @@ class Config:
     vision: str = _setting(
         "auto", "whether the model sees pictures; auto: as its server reports", "VISION_ENABLED",
         choices=("auto", "true", "false"), label="Model sees images",
-    )  # fmt: skip
-    one_model: str = _setting(
-        "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some",
-        choices=("auto", "on", "off"), label="One model at a time",
     )  # fmt: skip
     context_tokens: int = _setting(
         0, "the model's context window in tokens if the server reports none; 0: found when a request is refused", at_least=0,
@@ -193,9 +191,6 @@ class Config:
         "", "key for Brave, or file:PATH, or keyring:NAME", "LMTUI_WEB_SEARCH_KEY", is_secret=True, feature="web_tools",
         label="Web search key",
     )  # fmt: skip
-    toolchains: tuple[str, ...] = _setting(
-        (), "folders of tools (pyenv, cargo, nvm) that commands may read", label="Tool folders"
-    )
     add_dirs: tuple[str, ...] = _setting(
         (), "other folders that the agent may read; DIR:rw allows changes", label="Added folders"
     )
@@ -231,10 +226,6 @@ class Config:
         label="API host names",
     )
     host_certificate: str = _setting("", "PEM file with the certificate and key of the API", label="API certificate")
-    host_notify: str = _setting(
-        "auto", "command to run when a session without clients needs you or ends; auto: notify-send if available",
-        label="Host notifications",
-    )  # fmt: skip
     theme: str = _setting("", "color theme; empty: the default theme", "LMTUI_THEME")
 
     @property

@@ -144,9 +144,10 @@ def _known(rule: Rule, tools: ToolRegistry) -> Rule:
     if rule.tool == NETWORK_TOOL:
         return replace(rule, pattern=rule.pattern if rule.pattern == "*" else parse_pattern(rule.pattern))
     if rule.tool == SHOWN_TOOLS:
-        if rule.pattern != "*" and not rule.pattern.startswith("/"):
+        place = os.path.expanduser(rule.pattern)  # noqa: PTH111  (the home folder may be unknown)
+        if place != "*" and not place.startswith("/"):
             raise UsageError(f"Rule {rule} never matches: it needs the whole path.", "Write it as Tools(/srv/tools).")
-        return rule
+        return replace(rule, pattern=place)
     try:
         return checked(replace(rule, tool=tools.canonical(rule.tool)))
     except ToolError as error:

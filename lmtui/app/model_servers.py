@@ -148,13 +148,6 @@ def _named_model(config: Config) -> str:
     return parse_roles(config.roles).get(ModelRole.CODER, RoleModel()).model or config.model
 
 
-def is_one_model(config: Config) -> bool:
-    """Tell whether LM Studio is to hold one large model at a time; where roles name models of their own, several are wanted."""
-    if config.one_model == "auto":
-        return not any(each.model for each in parse_roles(config.roles).values())
-    return config.one_model == "on"
-
-
 class Embedded:
     """The one model file that runs inside lmtui, and those that could.
 
@@ -672,7 +665,7 @@ class Servers:
         self.set_in_use(url, self._embedded.model)
 
     def _loader(self, url: str) -> Loader:
-        return Loader(url, self.key_for(url), one_model=is_one_model(self._config))
+        return Loader(url, self.key_for(url), one_model=not _named_models(self._config))
 
     # the models of roles
 

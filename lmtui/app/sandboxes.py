@@ -50,7 +50,7 @@ async def _open_sandbox(workspace: Path, config: Config) -> WorkspaceSandbox:
         backend=config.sandbox,
         network="none" if config.network == "off" else config.network,
         image=config.image,
-        toolchains=await asyncio.to_thread(_toolchains, config, workspace, rules),
+        toolchains=await asyncio.to_thread(_toolchains, workspace, rules),
         hosts=config.network_hosts,
         variables={name: os.environ[name] for name in config.pass_env if name in os.environ},
         limits=command_limits(config),
@@ -92,13 +92,12 @@ class CurrentSandbox:
             await self._opened.pop(0).close()
 
 
-def _toolchains(config: Config, workspace: Path, rules: Sequence[Rule]) -> list[Path]:
-    """Return the folders of tools that the settings name, and those that rules allow to show."""
+def _toolchains(workspace: Path, rules: Sequence[Rule]) -> list[Path]:
+    """Return the folders of tools that rules allow to show."""
     about_tools = [rule for rule in rules if rule.tool == SHOWN_TOOLS and rule.pattern != "*"]
     refused = {rule.pattern for rule in about_tools if rule.effect is not Effect.ALLOW}
     allowed = [Path(rule.pattern) for rule in about_tools if rule.effect is Effect.ALLOW and rule.pattern not in refused]
-    named = [Path(path).expanduser() for path in config.toolchains]
-    return [*named, *(folder for folder in allowed if can_show(folder, workspace))]
+    return [folder for folder in allowed if can_show(folder, workspace)]
 
 
 def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:

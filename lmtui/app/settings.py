@@ -15,11 +15,11 @@ from lmtui.paths import config_dir, theme_files
 from lmtui.store.state_files import write_whole
 
 _GROUPS = {
-    "Model": "url model api_key profiles profile temperature seed top_p repeat_penalty call_form tools roles vision one_model "
+    "Model": "url model api_key profiles profile temperature seed top_p repeat_penalty call_form tools roles vision "
     "context_tokens slots max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
     "Limits": "budget timeout_s max_iterations compact_at summaries",
     "Permissions": "mode allow ask deny",
-    "Sandbox": "sandbox network network_hosts web web_search web_search_key toolchains add_dirs pass_env "
+    "Sandbox": "sandbox network network_hosts web web_search web_search_key add_dirs pass_env "
     "command_timeout_s command_memory_mb image",
     "Sub-agents": "sub_agents agent_max_depth keep_agents",
     "Screen": "theme notify",

@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import socket as sockets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
@@ -24,9 +23,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from lmtui import __version__
 from lmtui.config import Config
-from lmtui.core import events
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.sanitize import sanitize_line
 from lmtui.host import chat_routes, connect, rpc, session_routes, workspace_routes
 from lmtui.host.access import ApiAccess
 from lmtui.host.attach import AttachEndpoint, is_unix
@@ -35,7 +32,6 @@ from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
 from lmtui.host.web import pages
 from lmtui.host.websocket import serve_websocket
-from lmtui.paths import without_keys
 from lmtui.registry import features, load
 
 _LOOK_S = 15.0
@@ -128,57 +124,6 @@ def local_socket() -> sockets.socket:
     return made
 
 
-class Notifier:
-    """Tells the user, by a command, when a session that nobody looks at needs an answer or is done.
-
-    Args:
-        hub: the sessions.
-        command: is run by the shell, with what there is to tell in its environment; `auto` is notify-send where there is a
-            desktop, an empty one tells nothing.
-    """
-
-    def __init__(self, hub: SessionHub, command: str) -> None:
-        self._hub = hub
-        has_desktop = shutil.which("notify-send") and os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}
-        self._command = command if command != "auto" else _NOTIFY_SEND if has_desktop else ""
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def listen(self, folder: Path, envelope: events.Envelope) -> None:
-        """Take up an event of a session."""
-        if not self._command or self._hub.watchers[envelope.session]:
-            return
-        match envelope.event:
-            case events.ApprovalRequested(text=text):
-                what, text = "waits", f"waits for you: {text}"
-            case events.TurnEnded(agent=events.ROOT, reason=reason):
-                what, text = str(reason), f"ended: {reason}"
-            case _:
-                return
-        told = {"LMTUI_EVENT": what, "LMTUI_TEXT": sanitize_line(f"{folder.name}: {text}")[:300]}
-        told |= {"LMTUI_SESSION": envelope.session, "LMTUI_FOLDER": str(folder)}
-        task = asyncio.get_running_loop().create_task(self._run({**without_keys(os.environ), **told}))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _run(self, environment: Mapping[str, str]) -> None:
-        nothing = asyncio.subprocess.DEVNULL
-        with contextlib.suppress(OSError, TimeoutError):
-            process = await asyncio.create_subprocess_shell(
-                self._command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment
-            )
-            try:
-                async with asyncio.timeout(_NOTIFY_LIMIT_S):
-                    _ = await process.wait()
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                    _ = await process.wait()
-
-
-_NOTIFY_SEND = 'notify-send --app-name=lmtui "lmtui" "$LMTUI_TEXT"'
-_NOTIFY_LIMIT_S = 10.0
-
-
 class HostProcess:
     """What one host does next to serving.
 
@@ -250,7 +195,6 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     hub = SessionHub(map(Path, config.host_folders))
     process = HostProcess(hub)
     tcp = [open_tcp(http, has_certificate=certificate is not None, allows_plain=allows_plain)] if http else []
-    leave = hub.follow(Notifier(hub, config.host_notify).listen)
     own = [
         WebSocketRoute(connect.ATTACH, process.attach),
         Route(connect.STATUS, process.status, methods=["GET", "DELETE"]),
@@ -269,7 +213,6 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     try:
         await serve(app, listening, stop=process.stop, certificate=certificate)
     finally:
-        leave()
         process.stop.set()
         _ = watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)

@@ -277,7 +277,7 @@ class Loader:
     Args:
         key: goes to this server only.
         gate: what waits until memory has come back.
-        one_model: on LM Studio, other large models are unloaded before one is loaded.
+        one_model: on LM Studio, other large models are unloaded before one is loaded, else where memory lacks.
         tick_s: how often progress is told.
     """
 

@@ -144,7 +144,7 @@ class ProjectTools:
     @property
     def not_shown(self) -> list[str]:
         """Return what was found and is not shown, and why."""
-        offered = [f'{path} ({why}): to show it, set toolchains = ["{path}"]' for path, why in self.offered.items()]
+        offered = [f'{path} ({why}): to show it, set allow = ["Tools({path})"]' for path, why in self.offered.items()]
         return [*offered, *self.withheld.values()]
 
 
@@ -342,7 +342,7 @@ def find_missing(output: str, workspace: Path, *, in_image: bool) -> tuple[dict[
         folder = _whole_tool(list(_names(program, workspace))[-1])
         way = "its folder holds more than tools, so it is not shown"
         if can_show(folder, workspace):
-            way = f'the user can show it with toolchains = ["{folder}"] or the rule Tools({folder})'
+            way = f"the user can show it with the rule Tools({folder})"
         if is_systems := _is_there(folder):
             way = "--sandbox bubblewrap shows it"
         else:

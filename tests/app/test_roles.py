@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.model_servers import is_one_model
-from lmtui.config import Config
 from lmtui.core.events import Notice, ToolCallFinished
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.app.conftest import DONE, Open, Serve, run
@@ -34,12 +32,6 @@ async def test_what_nothing_asks_yet_is_said_once(open_one: Open, serve: Serve) 
         await run(session)
         told += [each.event.text for each in session.history() if isinstance(each.event, Notice)]
     assert [text for text in told if text.startswith("roles: nothing uses pilot yet")] == told[:1]
-
-
-def test_one_large_model_at_a_time_unless_roles_want_several() -> None:
-    one = (Config(), Config(roles=("planner: temperature=0.1",)), Config(roles=ROLES, one_model="on"))
-    several = (Config(roles=ROLES), Config(one_model="off"))
-    assert [is_one_model(config) for config in (*one, *several)] == [True] * 3 + [False] * 2
 
 
 async def test_a_picture_of_the_workspace_reaches_the_server_and_a_fork_has_it_too(

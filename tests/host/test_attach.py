@@ -49,7 +49,7 @@ async def _greet(socket: ClientConnection, host: Host) -> None:
 
 CLOSED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("extensions.McpServers", "bring", {"entries": _MCP, "source": "x"}), ("extensions.McpServers", "accept", {"name": "x"}),
-    ("settings", "change", {"name": "host_notify", "text": "touch /tmp/x"}), ("settings", "rows", {}),
+    ("settings", "change", {"name": "web_search", "text": "command: touch /tmp/x"}), ("settings", "rows", {}),
     ("extensions.Skills", "ask_to_promote", {"session_id": "x", "path": "a.py", "function": "f"}),
     ("extensions.WorkspaceMemory", "forget", {"words": "x"}),
     ("extensions.Projects", "read", {}), ("extensions.WorkspaceBatches", "open", {"words": "tasks.jsonl", "session_id": ""}),

@@ -81,6 +81,7 @@ def _model_v0(item: dict[str, Any]) -> ServedModel:
 
 LOAD, UNLOAD = "/api/v1/models/load", "/api/v1/models/unload"
 LARGE_BYTES = 1_000_000_000
+_ROOM_RATIO = 1.2  # of its file, for what a model takes when it runs
 
 
 async def load(client: ServerClient, wanted: LoadRequest) -> AsyncGenerator[LoadProgress, None]:
@@ -90,7 +91,9 @@ async def load(client: ServerClient, wanted: LoadRequest) -> AsyncGenerator[Load
         yield loaded(model.window_tokens)
         return
     going = [model] if model.is_loaded else []
-    going += [each for each in server.models if wanted.one_model and _is_in_the_way(each, model)]
+    has_room = is_local(server.url) and wanted.gate.available() > _ROOM_RATIO * model.size_bytes > 0
+    if wanted.one_model or not has_room:
+        going += [each for each in server.models if _is_in_the_way(each, model)]
     async with aclosing(_make_room(client, server, going, wanted.gate)) as steps:
         async for step in steps:
             yield step
