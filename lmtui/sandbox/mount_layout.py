@@ -91,20 +91,22 @@ def _is_added(entry: tuple[str, int, int]) -> bool:
     return entry[0].startswith("/")
 
 
-def from_reply(reply: replies.LayoutReply, folder: str = "") -> SandboxLayout:
-    """Return what the guard found in the workspace, or in a writable added folder.
+def from_reply(reply: replies.LayoutReply, folder: str = "", *, is_writable: bool = True) -> SandboxLayout:
+    """Return what the guard found in the workspace, or in an added folder.
 
     Raises:
         SandboxUnavailable: `.git` or `.lmagent` is a symbolic link, which cannot be mounted.
     """
     for name, kind in ((".git", reply.git), (WORKSPACE_FOLDER, reply.lmagent)):
         path = f"{folder}/{name}" if folder else name
+        if not is_writable:
+            continue
         if kind == "link":
             raise SandboxUnavailable(f"{path} is a symbolic link; it must be a folder", "Replace the link with a folder.")
         if folder and name == WORKSPACE_FOLDER and kind != "folder":
             raise SandboxUnavailable(f"{path} cannot be made, so {folder} cannot be writable", "Add it without :rw.")
     return SandboxLayout(
-        read_only=tuple((_path(path), device, inode) for path, device, inode in reply.read_only),
+        read_only=tuple((_path(path), device, inode) for path, device, inode in reply.read_only if is_writable),
         masked=tuple((_path(path), is_folder, inode) for path, is_folder, _, inode in reply.masked),
         denied=frozenset(_path(path) for path, _, is_denied, _ in reply.masked if is_denied),
         has_git=reply.git != "none",

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
 from lmtui.paths import kept_dir
@@ -21,7 +21,7 @@ from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.host_paths import creating, lock_folder, make_for_owner, remove_locked
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout
-from lmtui.sandbox.project_tools import ProjectTools, with_added
+from lmtui.sandbox.project_tools import ProjectTools
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import (
@@ -171,8 +171,6 @@ class SandboxPool:
                 await instance.client.close()
                 instance = None
             is_old = instance is None or instance.masks != self._all_masks()
-            if is_old and kind.is_masked:
-                await self._mask_added()
             has_tools = instance is None or not kind.is_masked or instance.tools == self._backend.tools
             if instance is None or (kind.is_masked and (is_old or not has_tools or not is_for_one_file)):
                 layout = await self._layout(kind)
@@ -345,8 +343,6 @@ class SandboxPool:
             await self._start_first()
             if not self._backend.has_mounts:
                 raise SandboxUnavailable(f"{self._backend.name} makes no overlays", "Use bubblewrap or Docker.")
-            if kind.is_masked:
-                await self._mask_added()
             hiding = InstanceKind.READ if kind is InstanceKind.MAIN else kind  # nobody was asked: git shows no secret either
             layout = replace(await self._layout(hiding), overlay=str(overlay))
             if kind is InstanceKind.MAIN and shares_scratch:
@@ -412,11 +408,7 @@ class SandboxPool:
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
         backend = (await self.started()).backend
-        try:
-            tools = await find_tools(await self.guard(), self.workspace, self.outside, self._all_masks())
-        except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
-            self.notice = str(error)
-            return False
+        tools = await find_tools(await self.guard(), self.workspace, self.outside)
         async with self._starting:
             if tools == backend.tools:
                 return False
@@ -458,22 +450,12 @@ class SandboxPool:
         assert self._chosen is not None
         return self._chosen.backend
 
-    async def _mask_added(self) -> None:
-        """Mask what the rules of now deny in the read-only added folders, in what is opened from now on."""
-        before = self._backend.tools
-        if self.outside.added:
-            self._backend.tools = await asyncio.to_thread(with_added, before, self.outside.added, self._all_masks())
-        if any(each.is_masked and each not in before.shown.values() for each in self._backend.tools.shown.values()):
-            for client, layout in list(self._serving):
-                if layout.has_added:
-                    await client.close()
-
     async def _layout(self, kind: InstanceKind) -> SandboxLayout:
         """Return what an instance is to be opened with."""
         if not self._backend.has_mounts or kind is InstanceKind.GUARD:
             return SandboxLayout()
         masks = self._all_masks()
-        found = await look(await self.guard(), masks, self.outside.writable)
+        found = await look(await self.guard(), masks, self.outside.added)
         is_sharing = self._networks and kind.has_shell and self._is_offline  # never a network that has a way out
         layout = replace(found, shown=masks.shown, network=self._networks[0] if is_sharing else "")
         self._is_cut = layout.is_cut

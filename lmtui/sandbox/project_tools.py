@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import kept_dir
 from lmtui.plain_files import find_program
-from lmtui.sandbox.mount_layout import mask_sources
 from lmtui.sandbox.package_indexes import CERTIFICATES, read_beginning
 from lmtui.sandbox.repository import NO_REPOSITORY, Repository
 from lmtui.sandbox.supervisor_client import InstanceKind
-from lmtui.sandbox.toolchains import TABLE, AddedFolder, check_toolchains, masked_in, programs
+from lmtui.sandbox.toolchains import TABLE, AddedFolder, check_toolchains, programs
 
 ENVIRONMENTS = (".venv", "venv")
 _MOST_LINKS = 8
@@ -78,7 +76,6 @@ class Shown:
     is_writable: bool = False
     is_added: bool = False
     is_system: bool = False
-    is_masked: bool = False
     git: str = ""
 
     def is_writable_in(self, kind: InstanceKind) -> bool:
@@ -93,7 +90,7 @@ class Shown:
         """Tell whether an instance has it: the guard has only what it looks after."""
         if self.git:
             return kind.runs_git or (kind.is_masked and self.git != "remote")
-        return kind.is_masked or (self.is_added and self.is_writable_in(kind))
+        return kind.is_masked or (self.is_added and kind is InstanceKind.GUARD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +128,7 @@ class ProjectTools:
 
     def without_added(self) -> ProjectTools:
         """Return the tools without added folders."""
-        kept = {target: each for target, each in self.shown.items() if not each.is_added and not each.is_masked}
-        return replace(self, shown=kept)
+        return replace(self, shown={target: each for target, each in self.shown.items() if not each.is_added})
 
     def facts(self) -> tuple[str, ...]:
         """Return what is shown and what is not, one line each for the user."""
@@ -389,15 +385,10 @@ def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path 
     return finder.tools
 
 
-def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskExpressions) -> ProjectTools:
-    """Return the tools with added folders; secret files in the read-only ones are masked.  Blocks.
+def with_added(tools: ProjectTools, folders: Sequence[AddedFolder]) -> ProjectTools:
+    """Return the tools with added folders.
 
-    Nothing looks into a writable folder here: a command could exchange what is there for a link at any time.  The guard finds
-    what to mask in it.  For the same reason no tool is shown from it.
-
-    Raises:
-        UsageError: a folder is too large to look for files with secrets.
-        SandboxUnavailable: the masks cannot be made.
+    No tool is shown from a writable one: a command could exchange what is there for a link at any time.
     """
     writable = [folder.path for folder in folders if folder.is_writable]
     tools = tools.without_added()
@@ -406,9 +397,6 @@ def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskE
     withheld = {tools.shown.pop(target).target: f"{target}: it is in a folder that commands may change" for target in inside}
     for folder in folders:
         tools.show(folder.path, "added folder", is_writable=folder.is_writable, is_added=True)
-        for path, is_folder in masked_in(folder.path, masks) if not folder.is_writable else ():
-            file, empty, _ = mask_sources()
-            tools.show(empty if is_folder else file, "masked", f"{folder.path}/{path}", is_masked=True)
     return replace(tools, withheld=tools.withheld | withheld)
 
 

@@ -242,13 +242,12 @@ async def start(
             if (writable := outside.writable) and not backend.has_mounts:
                 reason = f"{backend.name} cannot protect what other programs run in {writable[0]}, so it cannot be writable"
                 raise SandboxUnavailable(reason, "Use bubblewrap or Docker, or add the folder without :rw.")
-            own = [folder for folder in outside.added if folder.is_writable]
-            backend.tools = with_added(backend.tools, own, masks)  # the guard looks after these
+            backend.tools = with_added(backend.tools, outside.added)  # the guard looks into these
             guard = await open_client(backend, InstanceKind.GUARD, SandboxLayout())
             parts.push_async_callback(guard.close)
-            finding = find_tools(guard, workspace, outside, masks)
+            finding = find_tools(guard, workspace, outside)
             if backend.has_mounts:
-                backend.tools, layout = await asyncio.gather(finding, look(guard, masks, writable, is_first=True))
+                backend.tools, layout = await asyncio.gather(finding, look(guard, masks, outside.added, is_first=True))
             else:
                 backend.tools, layout = await finding, SandboxLayout()
             if not may_lack and backend.image == DEFAULT_IMAGE and (lacking := lacking_in_image(backend.tools)):

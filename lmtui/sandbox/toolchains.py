@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import PROTECTED_NAMES, config_dir, state_dir
 
 TABLE = tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding="utf-8"))
@@ -21,7 +19,6 @@ _SYSTEM, _NEVER_ADDED, _SHARED = ([Path(each) for each in _REFUSED[name]] for na
 _WRITABLE = ":rw"
 _ADDED_HINT = "Name a project or data folder: --add-dir ../library (read-only) or --add-dir ../library:rw (writable)."
 _READ_ONLY_HINT = "Add it read-only: --add-dir DIR, without :rw."
-_MOST_ENTRIES, _MOST_MASKED = 300_000, 300
 _HINT = "Name a folder that holds tools only, such as ~/.pyenv/versions/3.12.4 or ~/.rustup/toolchains."
 
 
@@ -117,36 +114,6 @@ def _resolved(folder: Path, workspace: Path, what: str, hint: str, secret: Colle
     if why:
         raise UsageError(f"{str(path)!r} cannot be {what}: {why}.", hint)
     return path
-
-
-def masked_in(folder: Path, masks: MaskExpressions) -> Iterator[tuple[str, bool]]:
-    """Yield what commands may not see in an added folder: the path, and whether it is a folder.
-
-    Links are passed over: what they lead to is masked by its own name.  Blocks (disk): it looks at every entry.  Only for
-    read-only folders: what is in a writable one is looked for inside the sandbox.
-
-    Raises:
-        UsageError: it has too many entries to look for secrets, or too many secrets.
-    """
-    hidden = [re.compile(each.encode()).match for each in (masks.denied, masks.secret) if each]
-    shown = re.compile(masks.shown.encode()).match if masks.shown else None
-    entries = masked = 0
-    whole = os.fsencode(folder) + b"/"
-    for here, folders, files in os.walk(os.fsencode(folder)):
-        relative = os.path.relpath(here, os.fsencode(folder))
-        for name in (*folders, *files):
-            path = name if relative == b"." else relative + b"/" + name
-            is_folder = name in folders
-            told = path + b"/" if is_folder else path
-            is_link = (Path(os.fsdecode(here)) / os.fsdecode(name)).is_symlink()
-            is_hidden = any(match(told) or match(whole + told) for match in hidden)
-            if not is_link and is_hidden and not (shown and shown(whole + told)):
-                masked += 1
-                yield os.fsdecode(path), is_folder
-        folders[:] = [name for name in folders if name.decode("ascii", "replace") not in PROTECTED_NAMES]
-        entries += len(folders) + len(files)
-        if entries > _MOST_ENTRIES or masked > _MOST_MASKED:
-            raise UsageError(f"{folder} is too large to look for files with secrets.", "Add a folder inside it instead.")
 
 
 def check_toolchains(folders: Sequence[Path], workspace: Path) -> tuple[Path, ...]:

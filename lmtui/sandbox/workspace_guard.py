@@ -267,29 +267,33 @@ async def open_client(backend: Backend, kind: InstanceKind, layout: SandboxLayou
     return client
 
 
-async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = (), *, is_first: bool = False) -> SandboxLayout:
-    """Return what to protect and mask now, in the workspace and in writable added folders; `is_first` is before any command.
+async def look(
+    guard: Client, masks: MaskExpressions, added: Sequence[AddedFolder] = (), *, is_first: bool = False
+) -> SandboxLayout:
+    """Return what to protect and mask now, in the workspace and in added folders; `is_first` is before any command.
 
     Raises:
         SandboxError: not all that a rule denies can be found or masked.
     """
     fields = {"action": "layout", "is_first": is_first, "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
-    layout = SandboxLayout()
-    for folder in ("", *added):
-        reply, _ = await guard.ask(replies.LayoutReply, "guard", {**fields, "folder": folder}, limit_s=_ANSWER_S)
-        found = from_reply(reply, folder)
-        layout = layout.with_added(found, folder) if folder else found
+    reply, _ = await guard.ask(replies.LayoutReply, "guard", fields, limit_s=_ANSWER_S)
+    layout = from_reply(reply)
+    for folder in added:
+        path = str(folder.path)
+        reply, _ = await guard.ask(replies.LayoutReply, "guard", {**fields, "folder": path}, limit_s=_ANSWER_S)
+        if reply.is_cut and not folder.is_writable:
+            raise SandboxUnavailable(f"{path} is too large to look for files with secrets", "Add a folder inside it instead.")
+        layout = layout.with_added(from_reply(reply, path, is_writable=folder.is_writable), path)
     if layout.is_cut and masks.denied:
         raise SandboxUnavailable(_TOO_MANY, _FEWER)
     return layout
 
 
-async def find_tools(guard: Client, workspace: Path, outside: OutsideFolders, masks: MaskExpressions) -> ProjectTools:
+async def find_tools(guard: Client, workspace: Path, outside: OutsideFolders) -> ProjectTools:
     """Return the tools of a project; its files are read inside.
 
     Raises:
         SandboxError: the guard is gone.
-        UsageError: an added folder is too large.
     """
 
     async def read(name: str) -> tuple[str, str | None]:
@@ -301,7 +305,7 @@ async def find_tools(guard: Client, workspace: Path, outside: OutsideFolders, ma
     finding = asyncio.to_thread(find_project_tools, workspace, texts), asyncio.to_thread(find_repository, workspace)
     tools = with_repository(*await asyncio.gather(*finding))
     tools = await asyncio.to_thread(with_allowed, tools, outside.allowed, workspace)
-    return await asyncio.to_thread(with_added, tools, outside.added, masks) if outside.added else tools
+    return with_added(tools, outside.added)
 
 
 async def check_mounts(client: Client, kind: InstanceKind, layout: SandboxLayout) -> None:

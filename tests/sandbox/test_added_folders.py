@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.sandbox.toolchains import check_added, masked_in
+from lmtui.core.permissions.rules import mask_expressions
+from lmtui.sandbox.select import select_sandbox
+from lmtui.sandbox.toolchains import check_added
 from tests.sandbox.conftest import ALL, CONFINED, ISOLATED, Gate, OpenSandbox, fill
 from tests.sets import for_each
 
@@ -104,11 +105,10 @@ def test_settings_of_lmtui_cannot_be_added(workspace: Path, tmp_path: Path, monk
             check_added([str(folder)], workspace)
 
 
-def test_a_folder_with_too_many_secrets_is_refused(tmp_path: Path) -> None:
-    for number in range(301):
-        (tmp_path / f"{number}.pem").touch()
-    with pytest.raises(UsageError, match="too large"):
-        list(masked_in(tmp_path, MaskExpressions()))
+async def test_a_folder_with_too_many_secrets_is_refused(workspace: Path, library: Path) -> None:
+    fill(library, {f"{number}.pem": "" for number in range(301)})
+    with pytest.raises(SandboxError, match="too large"):
+        await (await select_sandbox(workspace, added=[str(library)], masks=mask_expressions(()))).status()
 
 
 @pytest.fixture

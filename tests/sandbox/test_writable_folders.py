@@ -277,6 +277,6 @@ def test_no_tool_is_shown_from_a_writable_folder(tmp_path: Path) -> None:
     inside, linked = tmp_path / "lib/tool", tmp_path / "tool"
     shown = (Shown(str(inside), tmp_path / "x", "a"), Shown(str(linked), inside, "b"), Shown("/t", Path("/t"), "c"))
     tools = ProjectTools({each.target: each for each in shown})
-    found = with_added(tools, [AddedFolder(tmp_path / "lib", is_writable=True)], mask_expressions(()))
+    found = with_added(tools, [AddedFolder(tmp_path / "lib", is_writable=True)])
     assert set(found.shown) == {str(tmp_path / "lib"), "/t"}
     assert len(found.withheld) == 2

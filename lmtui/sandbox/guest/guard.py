@@ -501,7 +501,7 @@ def _stamp(facts: os.stat_result) -> tuple[int, ...]:
 
 
 class Guard:
-    """Serves one workspace, and the folders that were added to it as writable (`added`)."""
+    """Serves one workspace, and the folders that were added to it (`added`)."""
 
     def __init__(self, workspace: str, added: Sequence[str]) -> None:
         folders = {"": workspace} | {each: each for each in added}

@@ -20,7 +20,7 @@ class Settings:
     workspace may be changed; the instance ensures that for commands, and this for everything else. `serves`: the instance is
     for one program that stays. `guards`: it looks after the workspace and runs no program. `scratch`: the folders that are
     emptied once no command runs (they must be the instance's own). `folders` are those outside the workspace that file
-    operations may name, `writable` those of them that they may change, and which the guard looks after. `git_config` is a file
+    operations may name, `writable` those of them that they may change; the guard looks after all. `git_config` is a file
     with the user's settings of git; `git_dir` and `git_top` are the git folder and the top of its files, where these are
     outside the workspace. `git_problem` says why git cannot be used. `workspace` is the workspace's folder where `root` is one
     in it, in which a program runs. `seccomp_filter` is what the supervisor makes of the rest, empty for none.
