@@ -22,7 +22,7 @@ _DATA = (
     ".svg", ".csv", ".tsv", ".jsonl", ".ndjson", ".map", ".lock", ".sum", ".min.js", ".min.css", ".patch", ".diff", ".log",
     "package-lock.json", "pnpm-lock.yaml",
 )  # fmt: skip
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.+)")
+_HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _DEFINED = re.compile(
     r"[ \t]*(?:(?:export|default|public|private|protected|internal|static|final|abstract|pub(?:\([a-z]+\))?|async|unsafe|"
@@ -30,7 +30,6 @@ _DEFINED = re.compile(
     r"(?:def|class|function|func|fn|fun|interface|struct|enum|trait|impl|type|module|mod|namespace|record|object|macro_rules!|"
     r"const|let|var|val|static|sub|proc|defmodule|defp|defn)[ \t*]+(?:\([^()\n]{0,80}\)[ \t]*)?([^\W\d][\w$.]*)"
 )
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese and Korean are written without spaces
 _SEAM = re.compile(f"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[{_UNSPACED}])(?=[{_UNSPACED}])")
 _WORD = re.compile(r"[^\W_]+")
@@ -47,7 +46,7 @@ STOP_WORDS = frozenset(_SMALL.split())
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a file: lines `first` to `last`, counted from 1.  `title` names what is defined there, or its headings."""
+    """A part of a file: lines `first` to `last`, counted from 1.  `title` names what is defined there, or its heading."""
 
     first: int
     last: int
@@ -103,17 +102,14 @@ def cut(path: str, text: str) -> list[Chunk]:
 
 
 def _headings(lines: Sequence[str]) -> dict[int, str]:
-    """Return the headings of a Markdown file by their lines, each with those above it."""
+    """Return the headings of a Markdown file by their lines."""
     found: dict[int, str] = {}
-    path: list[tuple[int, str]] = []
     fence = ""
     for number, line in enumerate(lines):
         if mark := _FENCE.match(line):
             fence = "" if fence == mark[1] else fence or mark[1]
         elif not fence and (heading := _HEADING.match(line)):
-            level = len(heading[1])
-            path = [*(above for above in path if above[0] < level), (level, heading[2].strip(" #\t\r\n"))]
-            found[number] = " > ".join(name for _, name in path)
+            found[number] = heading[1].strip(" #\t\r\n")
     return found
 
 
@@ -133,8 +129,8 @@ def _names(lines: Sequence[str], outer: str) -> tuple[str, str]:
     """Return what is defined in these lines, and what the lines below them are in."""
     names: list[str] = []
     for line in lines:
-        is_inside = line[:1].isspace()
-        if (match := _DEFINED.match(line) or (None if is_inside else _ASSIGNED.match(line))) is not None:
+        if (match := _DEFINED.match(line)) is not None:
+            is_inside = line[0].isspace() and outer
+            names.append(f"{outer}.{match[1]}" if is_inside else match[1])
             outer = outer if is_inside else match[1]
-            names.append(f"{outer}.{match[1]}" if is_inside and outer else match[1])
     return " ".join(dict.fromkeys(names)) or outer, outer

@@ -7,7 +7,6 @@ one.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import heapq
 import json
@@ -16,12 +15,11 @@ import math
 import re
 import sqlite3
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import mul
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.errors import JobsError
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.memory.chunks import Chunk, split_names, words_of
 from lmtui.features.memory.values import SearchHit, SearchSource
@@ -78,18 +76,9 @@ class SearchIndex(IndexFile):
         if marks != (_APPLICATION, _VERSION):
             raise sqlite3.DatabaseError(f"it is of another program or version: {marks}")
 
-    @contextlib.contextmanager
-    def open(self) -> Iterator[sqlite3.Connection]:
-        """Hold the database; one that turns out to be broken is replaced, and what was asked of it fails once."""
+    def _connect(self) -> sqlite3.Connection:
         self.make_folder()
-        try:
-            with super().open() as database:
-                yield database
-        except JobsError as error:
-            name = getattr(error.__cause__, "sqlite_errorname", "")
-            if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
-                self._set_aside(self._inode)
-            raise
+        return super()._connect()
 
     def _set_aside(self, inode: int) -> None:
         """Delete the file, unless another lmtui did so since it was opened."""
@@ -204,9 +193,9 @@ WHERE digest NOT IN (SELECT digest FROM vector) ORDER BY source = 'memory' DESC,
     def counts(self) -> dict[str, int]:
         """Return how much is in it: `items`, `chunks`, `vectors`, `bytes`."""
         with self.open() as database:
-            sql = "SELECT 'items', count(*) FROM item UNION SELECT 'chunks', count(*) FROM chunk \
-UNION SELECT 'vectors', count(*) FROM vector"
-            return {**dict(database.execute(sql).fetchall()), "bytes": self.path.stat().st_size}
+            sql = "SELECT (SELECT count(*) FROM item), (SELECT count(*) FROM chunk), (SELECT count(*) FROM vector)"
+            items, chunks, vectors = database.execute(sql).fetchone()
+            return {"items": items, "chunks": chunks, "vectors": vectors, "bytes": self.path.stat().st_size}
 
 
 def _matching(text: str) -> str:

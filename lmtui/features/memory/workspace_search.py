@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import re
 import threading
@@ -20,7 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lmtui.core.errors import Fault, JobsError, LmtuiError, ProviderError, UsageError
+from lmtui.core.errors import Fault, JobsError, LmtuiError, ProviderError, SessionFileError, UsageError
+from lmtui.core.events import MessageAdded, SessionRenamed
+from lmtui.core.messages import Role
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Effect
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
@@ -34,6 +35,7 @@ from lmtui.features.service import Workspace
 from lmtui.paths import PROTECTED_NAMES, kept_dir, sessions_dir
 from lmtui.plain_files import NotPlain, open_own, plain_states, read_plain
 from lmtui.store.session_logs import SessionStore, is_in_use, known_sessions
+from lmtui.store.session_logs import decode as decode_event
 from lmtui.tools.text import decode
 
 _log = logging.getLogger(__name__)
@@ -42,14 +44,13 @@ MAX_FILE_BYTES, MAX_LOG_BYTES = 1_000_000, 64_000_000
 UPDATE_LIMIT_S = 2.0
 RELEVANT = 0.75  # found on the tuning set of `benchmarks.memory`
 _QUERY_S, _RETRY_S = 1.5, 60.0
-_LEAST_CHARS, _MAX_MESSAGE_CHARS, _STEM_CHARS = 200, 2_000, 4
+_SHORT_CHARS, _MAX_MESSAGE_CHARS, _STEM_CHARS = 200, 2_000, 4
 _FRESH_S, _START_S, _PERIOD_S = 2.0, 10.0, 60.0
 _IDLE_REST, _ASKED_REST = 60.0, 3.0  # seconds of rest for one of work: 1.6 % of a core while idle, 25 % once asked
 # What the models were trained with: their cards on Hugging Face say so (nomic-embed-text-v1.5, multilingual-e5-large).
 _PREFIXES = {"nomic": ("search_query: ", "search_document: "), "e5-": ("query: ", "passage: ")}
 _TOO_LONG = (Fault.REJECTED, Fault.OVERFLOW, Fault.SERVER_ERROR)
-_BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)  # what a line of a log may lead to
-_MESSAGE = re.compile(rb'[^\n]{1,200}?"kind":"(message_added","agent":"root","role":"(?:user|assistant)|session_renamed)"')
+_MESSAGE = re.compile(rb'[^\n]{1,200}?"kind":"(?:message_added","agent":"root","role":"(?:user|assistant)|session_renamed)"')
 T = TypeVar("T")
 Vectors = Sequence[Vector]
 Embed = Callable[[str, Sequence[str]], Awaitable[Vectors]]
@@ -67,41 +68,39 @@ class Embedder:
         self.model, self._ask = model, ask
         self.problem = ""
         self._query, self._document = next((both for key, both in _PREFIXES.items() if key in model.lower()), ("", ""))
-        self._retry_s, self._has_answered = 0.0, False
+        self._retry_s = 0.0
 
     async def of_query(self, text: str) -> Vector:
         """Return the vector of a question, an empty one where the server does not make it at once."""
         with contextlib.suppress(TimeoutError):  # it works on something else, or loads the model
             async with asyncio.timeout(_QUERY_S):
-                return next(iter(await self._unless_resting([self._query + text], is_query=True)), ())
+                return next(iter(await self._asked([self._query + text])), ())
         return ()
 
     async def of_documents(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, none where the server fails; of a text that it refuses an empty one."""
-        return await self._unless_resting([self._document + text for text in texts])
+        if vectors := await self._asked([self._document + text for text in texts], is_last=False):
+            return vectors
+        found = [next(iter(await self._asked([(self._document + text)[:_SHORT_CHARS]], is_last=False)), ()) for text in texts]
+        if not any(found):
+            self._retry_s = time.monotonic() + _RETRY_S
+        return found if any(found) else ()
 
-    async def _unless_resting(self, texts: Sequence[str], *, is_query: bool = False) -> Vectors:
+    async def _asked(self, texts: Sequence[str], *, is_last: bool = True) -> Vectors:
+        """Ask the server, and let it rest where it fails, unless it may take other texts."""
         if time.monotonic() < self._retry_s:
             return ()
         try:
-            return await self._vectors(texts, is_query)
+            found = await self._ask(self.model, texts)
         except LmtuiError as error:
             if (text := sanitize_line(str(error))) != self.problem:
                 _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
-            self.problem, self._retry_s = text, time.monotonic() + _RETRY_S
+            self.problem = text
+            if is_last or not (isinstance(error, ProviderError) and error.fault in _TOO_LONG):
+                self._retry_s = time.monotonic() + _RETRY_S
             return ()
-
-    async def _vectors(self, texts: Sequence[str], is_query: bool = False) -> Vectors:
-        try:
-            found = await self._ask(self.model, texts)
-            self.problem, self._has_answered = "", True
-            return found
-        except ProviderError as error:
-            if error.fault not in _TOO_LONG or (len(texts[0]) <= _LEAST_CHARS and (is_query or not self._has_answered)):
-                raise
-        if len(texts) > 1:
-            return [vector for text in texts for vector in await self._vectors([text])]
-        return await self._vectors([texts[0][: len(texts[0]) // 2]], is_query) if len(texts[0]) > _LEAST_CHARS else [()]
+        self.problem = ""
+        return found
 
 
 class WorkspaceSearch:
@@ -195,16 +194,12 @@ class WorkspaceSearch:
             counts = await self._ask(self._index.counts)
         except UsageError as error:
             return sanitize_line(str(error))
-        vectors = f", {counts['vectors']:,} with vectors" if self.embedder is not None or counts["vectors"] else ""
+        chunks = f"{pluralize(counts['chunks'], 'chunk')}, {counts['vectors']:,} with vectors"
         problem = f"; {self.embedder.problem}" if self.embedder is not None and self.embedder.problem else ""
-        items = pluralize(counts["items"], "item")
-        return f"{items} in {pluralize(counts['chunks'], 'chunk')}{vectors}, {counts['bytes'] / 1e6:.1f} MB{problem}"
+        return f"{pluralize(counts['items'], 'item')} in {chunks}, {counts['bytes'] / 1e6:.1f} MB{problem}"
 
     async def _ask(self, ask: Callable[[], T]) -> T:
-        """Ask the index in a thread, once more where it was broken and is a new one now."""
         try:
-            with contextlib.suppress(JobsError):
-                return await asyncio.to_thread(ask)
             return await asyncio.to_thread(ask)
         except (JobsError, OSError) as error:
             hint = f"Check {self._index.path}, or delete it: it is rebuilt."
@@ -328,16 +323,16 @@ def read_session(path: Path) -> Iterator[Chunk]:
         left = MAX_LOG_BYTES
         while left > 0 and (line := file.readline(left)):
             left -= len(line)
-            if (head := _MESSAGE.match(line)) is None:
+            if _MESSAGE.match(line) is None:
                 continue
-            with contextlib.suppress(*_BROKEN):
-                event = json.loads(line)
-                if head[1] == b"session_renamed":
-                    title = sanitize_line(str(event["title"]))
-                elif event["role"] == "user":
-                    turns.append([str(event["text"]), ""])
-                elif turns and str(event["text"]).strip():
-                    turns[-1][1] = str(event["text"])
+            with contextlib.suppress(SessionFileError):
+                match decode_event(line.decode("utf-8", "replace")).event:
+                    case SessionRenamed(title=named):
+                        title = sanitize_line(named)
+                    case MessageAdded(role=Role.USER, text=text):
+                        turns.append([text, ""])
+                    case MessageAdded(text=text) if turns and text.strip():
+                        turns[-1][1] = text
     for number, turn in enumerate(turns, 1):
         for text in filter(str.strip, turn):
             for at in range(0, min(len(text), 10 * MAX_CHUNK_CHARS), MAX_CHUNK_CHARS):

@@ -92,7 +92,7 @@ async def test_files_notes_and_sessions_are_found_with_their_places(corpus: Corp
     }  # fmt: skip
     assert places(await corpus.find("evict_oldest"))[0] == "src/cache.py:1-5"
     guide = await corpus.find("oldest", SearchSource.DOC)
-    assert [(hit.place, hit.title) for hit in guide] == [("docs/guide.md:3-5", "Guide > Eviction")]
+    assert [(hit.place, hit.title) for hit in guide] == [("docs/guide.md:3-5", "Eviction")]
     session = await corpus.find("never emptied", SearchSource.SESSION)
     assert [(hit.title, hit.text) for hit in session] == [("Cache grows", "It was never emptied.")]
     assert await corpus.find("look at it first", SearchSource.SESSION) == []
@@ -167,10 +167,11 @@ async def test_sessions_of_others_and_open_ones_are_left_out(corpus: Corpus) -> 
 
 async def test_a_log_with_broken_lines_gives_what_can_be_read_and_text_that_is_found_is_safe_to_show(corpus: Corpus) -> None:
     name = write_session(corpus.folder, "Broken", ("marker one", "fine"))
+    head = b'{"seq":9,"time":"2026-01-01T00:00:00Z","session":"s",'
     with (corpus.folder / ".lmagent" / "sessions" / f"{name}.jsonl").open("ab") as log:
-        log.write(b'{"seq":9,"kind":"message_added","agent":"root","role":"user","text":[]}\n')
-        log.write(b'{"seq":9,"kind":"message_added","agent":"root","role":"user"\n' + b"[" * 100_000 + b"\n")
-        log.write(b'{"seq":10,"kind":"message_added","agent":"root","role":"user","text":"marker two"}\n')
+        log.write(head + b'"kind":"message_added","agent":"root","role":"user","text":[]}\n')
+        log.write(head + b'"kind":"message_added","agent":"root","role":"user"\n' + b"[" * 100_000 + b"\n")
+        log.write(head + b'"kind":"message_added","agent":"root","role":"user","text":"marker two"}\n')
     assert {hit.text for hit in await corpus.find("marker")} == {"marker one", "marker two"}
     corpus.write("a.py", "heron = '\x1b[31mred\x1b[0m \u202e'\n")
     (found,) = await corpus.find("heron")
