@@ -27,7 +27,7 @@ from lmtui.core.roles import ModelRole
 from lmtui.headless.inputs import check_screen, is_tab, joined, read_pictures, read_piped, wants_plain
 from lmtui.paths import config_dir, install_hint
 from lmtui.plain_files import forget_programs
-from lmtui.registry import Subcommand, features, load
+from lmtui.registry import Feature, Subcommand, features
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import AgentRow, SessionHost
@@ -475,20 +475,20 @@ def _print_report(name: str, arguments: argparse.Namespace) -> int:
     return asyncio.run(listings.REPORTS[name](workspace, loaded, arguments))
 
 
-def _feature_parser(subcommand: Subcommand) -> Parser:
-    parser: Parser = load(f"{subcommand.place}_parser")()
+def _feature_parser(feature: Feature, subcommand: Subcommand) -> Parser:
+    parser: Parser = feature.load(f"{subcommand.place}_parser")()
     return parser
 
 
-def _feature_command(subcommand: Subcommand, arguments: argparse.Namespace) -> int:
+def _feature_command(feature: Feature, subcommand: Subcommand, arguments: argparse.Namespace) -> int:
     from lmtui.app.host import run_feature_command
 
     workspace, loaded = _settings(arguments)
-    return asyncio.run(run_feature_command(load(subcommand.place), workspace, loaded.config, arguments))
+    return asyncio.run(run_feature_command(feature.load(subcommand.place), workspace, loaded.config, arguments))
 
 
-def _feature_task(subcommand: Subcommand, arguments: argparse.Namespace) -> int:
-    return _begin(arguments, load(subcommand.place)(_task_of(arguments), is_attended=_has_screen(arguments)))
+def _feature_task(feature: Feature, subcommand: Subcommand, arguments: argparse.Namespace) -> int:
+    return _begin(arguments, feature.load(subcommand.place)(_task_of(arguments), is_attended=_has_screen(arguments)))
 
 
 def _help(arguments: argparse.Namespace) -> int:
@@ -511,4 +511,4 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
 for _feature in features():
     for _each in _feature.subcommands:
         _run_it = _feature_task if _each.is_task else _feature_command
-        _COMMANDS[_each.name] = (partial(_feature_parser, _each), partial(_run_it, _each))
+        _COMMANDS[_each.name] = (partial(_feature_parser, _feature, _each), partial(_run_it, _feature, _each))

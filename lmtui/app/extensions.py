@@ -19,7 +19,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import FolderTrust
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
 from lmtui.models.tokens import count_tokens
-from lmtui.registry import features, load
+from lmtui.registry import features
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import SessionToolbox, Told
@@ -35,7 +35,7 @@ class WorkspaceFeatures:
     def __init__(self, host: FeatureHost | Workspace) -> None:
         self.extensions = Offers()
         self._all: list[WorkspaceFeature] = [
-            load(feature.service)(host, self.extensions) for feature in features() if feature.service
+            feature.load(feature.service)(host, self.extensions) for feature in features() if feature.service
         ]
         self._toolboxes: dict[str, SessionToolbox] = {}  # of sessions that are being opened
         self.trust = FolderTrust(*(trust for each in reversed(self._all) for trust in each.trust))

@@ -56,7 +56,6 @@ from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
 from lmtui.registry import features
-from lmtui.registry import load as load_place
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.session_logs import AgentPapers, SessionStore, load, new_session_id
@@ -250,7 +249,7 @@ class Runtime:
 
     def imports(self) -> Sequence[Import]:
         """Return what earlier programs left in this folder.  Blocks."""
-        found = [load_place(feature.imports)(self) for feature in features() if feature.imports]
+        found = [feature.load(feature.imports)(self) for feature in features() if feature.imports]
         return [*archive_of(self.workspace).imports(self.workspace), *chain(*found)]
 
     def tools(self) -> Sequence[ToolSpec]:

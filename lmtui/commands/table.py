@@ -12,14 +12,13 @@ from lmtui.commands.work_commands import PANES_AND_CHANGES, PLAN_AND_MODEL, SCRE
 from lmtui.core.errors import UsageError
 from lmtui.core.prompt_text import AS_WORDS, PromptFiles, nearest
 from lmtui.core.sanitize import sanitize_line
-from lmtui.registry import FEATURES, features, load
+from lmtui.registry import features
 
 
 @functools.cache
 def command_table() -> CommandTable:
     """Return the commands, those of the features last; loads the modules of these."""
-    named = [name for name, feature in zip(FEATURES, features(), strict=True) if feature.has_commands]
-    of_features = [command for name in named for command in load(f"lmtui.features.{name}.commands:COMMANDS")]
+    of_features = (command for each in features() if each.has_commands for command in each.load("commands:COMMANDS"))
     return CommandTable((
         *(BASIC + SESSIONS + PANES_AND_CHANGES + SCREEN_ONLY + WINDOW + PLAN_AND_MODEL + MORE_SESSIONS),
         *of_features,

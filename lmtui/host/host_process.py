@@ -32,7 +32,7 @@ from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
 from lmtui.host.web import pages
 from lmtui.host.websocket import serve_websocket
-from lmtui.registry import features, load
+from lmtui.registry import features
 
 _LOOK_S = 15.0
 _CLOSE_LIMIT_S = 20.0
@@ -41,7 +41,7 @@ _LOCK_LIMIT_S = 0.5
 ENDPOINTS = (
     *session_routes.ROUTES,
     *workspace_routes.ROUTES,
-    *(each for feature in features() if feature.routes for each in load(feature.routes)),
+    *(each for feature in features() if feature.routes for each in feature.load(feature.routes)),
     *chat_routes.ROUTES,
 )
 

@@ -18,7 +18,7 @@ from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.folders import KnownProject
 from lmtui.core.sanitize import pluralize
 from lmtui.paths import WORKSPACE_FOLDER, state_dir
-from lmtui.registry import features, load
+from lmtui.registry import features
 from lmtui.store.session_logs import SessionStore
 from lmtui.store.state_files import locked, write_whole
 from lmtui.store.summaries import Summaries
@@ -145,7 +145,7 @@ def look_at(project: KnownProject) -> KnownProject:
         if not folder.is_dir():
             return replace(project, problem="the folder is gone")
         for feature in features():
-            project = load(feature.look)(project) if feature.look else project
+            project = feature.load(feature.look)(project) if feature.look else project
     except (JobsError, OSError) as error:
         project = replace(project, problem=str(error))
     store = SessionStore(folder)

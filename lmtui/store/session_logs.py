@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import functools
 import hashlib
-import importlib
 import json
 import mmap
 import os
@@ -45,7 +44,7 @@ def _events_of(module: ModuleType) -> Iterator[type[Event]]:
             yield each
 
 
-_OF_FEATURES = (importlib.import_module(name) for feature in features() for name in feature.events)
+_OF_FEATURES = (feature.load(name) for feature in features() for name in feature.events)
 _CORE = (events, agent_events, model_events, budgets, prompt_parts, tool_scopes, verification)
 EVENT_TYPES: tuple[type[Event], ...] = tuple(each for module in (*_CORE, *_OF_FEATURES) for each in _events_of(module))
 _BY_KIND = {event_type.kind: event_type for event_type in EVENT_TYPES}

@@ -19,7 +19,7 @@ from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import PreparedCall
 from lmtui.core.subagents import ChildKind
 from lmtui.core.workspace import CommandLimits
-from lmtui.registry import features, load
+from lmtui.registry import features
 from lmtui.tools import edit_file, file_tools, session_tools, shell
 from lmtui.tools.tool import Call, Told, Tool, aliases_of
 
@@ -39,7 +39,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     *session_tools.SENDERS,
     shell.PYTHON,
     file_tools.DATA_VIEW,
-    *(load(place) for feature in features() for place in feature.tools),
+    *(feature.load(place) for feature in features() for place in feature.tools),
     file_tools.LOOK,
 )
 _EXPLORES = "read glob grep ls git_status git_diff"

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from lmtui.paths import state_dir
-from lmtui.registry import features, load
+from lmtui.registry import features
 from lmtui.tui import summary
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.change_controller import ChangeController
@@ -29,7 +29,7 @@ from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
 FEATURE_CONTROLLERS: tuple[type[FeatureController], ...] = tuple(
-    load(each.controller) for each in features() if each.controller
+    each.load(each.controller) for each in features() if each.controller
 )
 _OTHERS = (ChatController, ModelController, TrustController)
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from lmtui.registry import features, load
+from lmtui.registry import features
 
 ROOT = Path(__file__).parents[2]
 _MOST_BYTES = 1_000_000
@@ -105,7 +105,7 @@ def _serve() -> bool:
         __import__(module)
     for feature in features():
         if feature.service:
-            load(feature.service)
+            feature.load(feature.service)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
-    subcommands=(Subcommand("eval --history", "lmtui.features.attempts.subcommands:eval_history"),),
+    subcommands=(Subcommand("eval --history", "subcommands:eval_history"),),
     has_commands=True,
-    controller="lmtui.features.attempts.screens:AttemptController",
+    controller="screens:AttemptController",
 )

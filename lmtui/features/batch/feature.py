@@ -5,8 +5,8 @@ from __future__ import annotations
 from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
-    service="lmtui.features.batch.service:BatchService",
-    subcommands=(Subcommand("batch [FILE|--glob PATTERN TASK]", "lmtui.features.batch.subcommands:batch"),),
+    service="service:BatchService",
+    subcommands=(Subcommand("batch [FILE|--glob PATTERN TASK]", "subcommands:batch"),),
     has_commands=True,
-    controller="lmtui.features.batch.screens:BatchController",
+    controller="screens:BatchController",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
-    service="lmtui.features.checks.service:ChecksService",
+    service="service:ChecksService",
     flags={
         "--verify": {
             "dest": "verify",
@@ -14,6 +14,6 @@ FEATURE = Feature(
         },
         "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
     },
-    subcommands=(Subcommand("check", "lmtui.features.checks.subcommands:check"),),
+    subcommands=(Subcommand("check", "subcommands:check"),),
     has_commands=True,
 )

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from lmtui.registry import Feature, Subcommand
 
-FEATURE = Feature(subcommands=(Subcommand("try -- COMMAND", "lmtui.features.effects.subcommands:try_run"),))
+FEATURE = Feature(subcommands=(Subcommand("try -- COMMAND", "subcommands:try_run"),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lmtui.registry import Feature
 
 FEATURE = Feature(
-    service="lmtui.features.hooks.service:HooksService",
+    service="service:HooksService",
     flags={"--no-hooks": {"dest": "hooks", "action": "store_const", "const": "off", "help": "run no hooks"}},
-    events=("lmtui.features.hooks.values",),
+    events=("values",),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lmtui.registry import Feature
 
 FEATURE = Feature(
-    service="lmtui.features.instructions.instruction_files:InstructionsService",
+    service="instruction_files:InstructionsService",
     flags={
         "--append-system-prompt": {
             "dest": "append_system_prompt",

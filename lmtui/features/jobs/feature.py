@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from lmtui.registry import Feature, Subcommand
 
-_SUBCOMMANDS = "lmtui.features.jobs.subcommands"
 FEATURE = Feature(
-    service="lmtui.features.jobs.service:WorkspaceJobs",
-    tools=("lmtui.features.jobs.tools:GET_TIME", "lmtui.features.jobs.tools:WAIT"),
+    service="service:WorkspaceJobs",
+    tools=("tools:GET_TIME", "tools:WAIT"),
     subcommands=(
-        Subcommand('submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]', f"{_SUBCOMMANDS}:submit"),
-        Subcommand("jobs", f"{_SUBCOMMANDS}:jobs"),
-        Subcommand("scheduler", f"{_SUBCOMMANDS}:scheduler"),
+        Subcommand('submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]', "subcommands:submit"),
+        Subcommand("jobs", "subcommands:jobs"),
+        Subcommand("scheduler", "subcommands:scheduler"),
     ),
-    routes="lmtui.features.jobs.routes:ROUTES",
+    routes="routes:ROUTES",
     has_commands=True,
-    imports="lmtui.features.jobs.subcommands:imports",
-    controller="lmtui.features.jobs.screens:JobController",
+    imports="subcommands:imports",
+    controller="screens:JobController",
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
-    service="lmtui.features.mcp.service:McpService",
+    service="service:McpService",
     flags={"--no-mcp": {"dest": "mcp", "action": "store_const", "const": "off", "help": "start no MCP servers"}},
-    subcommands=(Subcommand("mcp list|login|add|get|remove|set|serve", "lmtui.features.mcp.subcommands:mcp"),),
+    subcommands=(Subcommand("mcp list|login|add|get|remove|set|serve", "subcommands:mcp"),),
     has_commands=True,
-    controller="lmtui.features.mcp.screens:McpController",
+    controller="screens:McpController",
 )

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from lmtui.registry import Feature
 
-FEATURE = Feature(service="lmtui.features.otel.service:TelemetryService")
+FEATURE = Feature(service="service:TelemetryService")

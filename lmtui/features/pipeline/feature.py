@@ -5,13 +5,13 @@ from __future__ import annotations
 from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
-    service="lmtui.features.pipeline.service:PipelineService",
-    tools=("lmtui.features.pipeline.tools:PIPELINE",),
+    service="service:PipelineService",
+    tools=("tools:PIPELINE",),
     subcommands=(
-        Subcommand("pipeline run|status|…", "lmtui.features.pipeline.subcommands:pipeline"),
-        Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.subcommands:ideate", is_task=True),
+        Subcommand("pipeline run|status|…", "subcommands:pipeline"),
+        Subcommand('ideate "TOPIC"', "subcommands:ideate", is_task=True),
     ),
     has_commands=True,
-    look="lmtui.features.pipeline.service:look_at",
-    controller="lmtui.features.pipeline.screens:PipelineController",
+    look="service:look_at",
+    controller="screens:PipelineController",
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
-    service="lmtui.features.projects.service:ProjectsService",
-    subcommands=(Subcommand("projects [scan|add|remove|needs-action|use]", "lmtui.features.projects.service:projects"),),
+    service="service:ProjectsService",
+    subcommands=(Subcommand("projects [scan|add|remove|needs-action|use]", "service:projects"),),
     has_commands=True,
-    controller="lmtui.features.projects.screens:ProjectsController",
+    controller="screens:ProjectsController",
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
-    service="lmtui.features.usage.service:UsageService",
-    subcommands=(Subcommand("usage [--range today|7d|30d|all]", "lmtui.features.usage.service:usage"),),
+    service="service:UsageService",
+    subcommands=(Subcommand("usage [--range today|7d|30d|all]", "service:usage"),),
     has_commands=True,
-    routes="lmtui.features.usage.routes:ROUTES",
-    controller="lmtui.features.usage.screens:UsageController",
+    routes="routes:ROUTES",
+    controller="screens:UsageController",
 )
