@@ -257,7 +257,7 @@ _HEAD = """commands:
 _TAIL = """  lmtui sessions | show ID | export ID --format md|html|jsonl
   lmtui models | doctor | sandbox check|explain|image|shell
   lmtui trust [--yes|--list|--revoke [DIR]]   review what this folder wants to enable
-  lmtui import [--yes]        import jobs, notes, skills and sessions of LMAgent and its kin
+  lmtui import [--yes]        import what LMAgent and its kin left in this folder
   lmtui config show|path | help TOPIC | completion bash|zsh|fish
 `lmtui COMMAND --help` shows details."""
 
