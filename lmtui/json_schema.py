@@ -25,16 +25,18 @@ _WRONG = "the answer {why}\nAnswer again, with JSON alone that matches the schem
 
 
 class JsonAnswer:
-    """Implements `core.sessions.AnswerForm` for one schema (https://json-schema.org, draft 2020-12)."""
+    """What the answer to a task has to look like, as a schema says it (https://json-schema.org, draft 2020-12)."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
         self._validator = Draft202012Validator(schema)
 
     def instruct(self, task: str) -> str:
+        """Return a task that says how it is to be answered."""
         return f"{task}\n\n{_WANTED.format(schema=json.dumps(self._schema, ensure_ascii=False))}"
 
     def read(self, text: str) -> tuple[str, str]:
+        """Return the answer as it is wanted, and what to tell the model where it is not (empty where it is)."""
         plain = text.strip()
         if plain.startswith("```") and plain.endswith("```"):
             plain = plain.partition("\n")[2].removesuffix("```")

@@ -361,7 +361,7 @@ class SlashCommands:
         if file is not None:
             more = tuple(TextPart(f"\n\n{each}", is_foreign=True) for each in beside)
             file = replace(file, pieces=(*file.pieces, *more), images=(*file.images, *prompt.images))
-            return lambda session: session.prompts.begin(file, text.strip())
+            return lambda session: session.waiting.begin(file, text.strip())
         if name in self._short:
             text = "\n\n".join([f"{self._short[name]} {argument}".strip(), *beside])
         elif name.lower() in _SCREEN_ONLY:

@@ -40,7 +40,7 @@ async def run_typed(context: CommandContext, text: str) -> Result:
     offers = context.host.extensions
     prompt = await offers[PromptFiles].read(text) if PromptFiles in offers else None
     if prompt is not None:
-        return Begin(lambda session: session.prompts.begin(prompt, text.strip()))
+        return Begin(lambda session: session.waiting.begin(prompt, text.strip()))
     name = text.split(maxsplit=1)[0][1:]
     files = await asyncio.to_thread(offers[PromptFiles].found) if PromptFiles in offers else ()
     broken = next((file for file in files if file.name == name), None)

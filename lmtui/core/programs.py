@@ -93,8 +93,8 @@ class Served(Protocol):
         """End it with everything below it; idempotent."""
 
 
-class Launcher(Protocol):
-    """Starts programs that serve, each in its own place."""
+class GuardedLauncher(Protocol):
+    """Starts programs that serve, each in its own place, and guards the workspace while one does something in it."""
 
     async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
         """Start one; `on_error` gets what it says next to its output.
@@ -102,10 +102,6 @@ class Launcher(Protocol):
         Raises:
             SandboxError: it cannot be started; the text says why, the hint what to do.
         """
-
-
-class GuardedLauncher(Launcher, Protocol):
-    """One that also guards the workspace while a program does something in it."""
 
     def guarded(self) -> AbstractAsyncContextManager[list[str]]:
         """Guard the workspace while a program does something in it, as around a command.

@@ -242,14 +242,6 @@ class PromptFiles(Protocol):
         """
 
 
-class PromptsInUse(Protocol):
-    """The way of such a command into a session."""
-
-    @open_to_network
-    def begin(self, prompt: FilledPrompt, typed: str) -> None:
-        """Take up a task that a file says, behind the running turn; `typed` is what the user typed."""
-
-
 def split_arguments(text: str) -> tuple[str, ...]:
     """Return the words of an argument text: quotes hold words together, and one that is not closed is a letter."""
     try:

@@ -14,7 +14,7 @@ from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.offers import Offered
 from lmtui.core.permissions.rules import GrantScope, Mode, Rule
 from lmtui.core.plan_mode import PlanApprovals
-from lmtui.core.prompt_text import PromptsInUse
+from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_network
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import sanitize_line
@@ -142,6 +142,10 @@ class Waiting(Protocol):
     """What the user said and that has not been taken up, and the commands that they run themselves."""
 
     @open_to_network
+    def begin(self, prompt: FilledPrompt, typed: str) -> None:
+        """Take up a task that a command's file says, behind the running turn; `typed` is what the user typed."""
+
+    @open_to_network
     def drop(self, index: int) -> str:
         """Take one back and return it as it was typed; an index that is gone gives an empty text."""
 
@@ -182,16 +186,6 @@ class Calls(Protocol):
 
     def use(self, form: ToolCallFormat | None) -> None:
         """Set the form manually from the next request on, and keep it for this model; None lets lmtui choose again."""
-
-
-class AnswerForm(Protocol):
-    """What the answer to a task has to look like."""
-
-    def instruct(self, task: str) -> str:
-        """Return a task that says how it is to be answered."""
-
-    def read(self, text: str) -> tuple[str, str]:
-        """Return the answer as it is wanted, and what to tell the model where it is not (empty where it is)."""
 
 
 # Runs what an agent (named by its id) does, to its end.  A cancel passes on, and the work begins even if it comes at once.
@@ -313,10 +307,6 @@ class Session(Protocol):
     @property
     def calls(self) -> Calls:
         """Return the form in which the model calls tools."""
-
-    @property
-    def prompts(self) -> PromptsInUse:
-        """Return the way of a command's file into the session."""
 
     @property
     def plans(self) -> PlanApprovals:

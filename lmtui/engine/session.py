@@ -277,7 +277,7 @@ class EngineSession:
         self._background = Background(self._agent, emit)
         self._runner = TurnRunner(self._agent, emit, self._after_turn, self._name_after, parts.id)
         self.id = parts.id
-        self.prompts = self.waiting = self._runner
+        self.waiting = self._runner
         self.window_use = RequestParts(self._agent, emit)
         self.calls = ToolCallControls(self._agent, emit)
         self.goals = SessionGoals(self._agent, emit)

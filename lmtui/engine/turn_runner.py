@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TurnRunner:
-    """Runs turns while something waits in the inbox; implements `core.sessions.Waiting`, and `core.prompt_text.PromptsInUse`.
+    """Runs turns while something waits in the inbox; implements `core.sessions.Waiting`.
 
     `emit` takes events from outside a turn and must not raise; `after_turn` is called after each turn.  `rename` gives the
     session a title; it is called with the user's first words.  `name` is the session's, for the tasks' names.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from lmtui.app.archive import last_session, session_log
 from lmtui.app.host import Runtime, encode_event, open_runtime, runtime_options
@@ -34,9 +34,12 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.prompt_text import AS_WORDS, slash_call
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.core.sessions import AnswerForm, Session, SessionHost
+from lmtui.core.sessions import Session, SessionHost
 from lmtui.core.verification import GoalChanged, GoalState
 from lmtui.headless.inputs import joined, write_answer
+
+if TYPE_CHECKING:
+    from lmtui.json_schema import JsonAnswer
 
 EXIT_NEEDS_APPROVAL, EXIT_INTERRUPTED = 3, 130
 NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
@@ -73,7 +76,7 @@ class HeadlessTask:
     allow_named: bool = False
     is_words: bool = False
     piped: str = ""
-    output_schema: AnswerForm | None = None
+    output_schema: JsonAnswer | None = None
     output_last_message: str = ""
     ephemeral: bool = False
     attempts: int = 0
@@ -248,7 +251,7 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
     return show_open(session, asked, out if task.output == "text" else err, err)
 
 
-async def _match(session: Session, schema: AnswerForm, reporter: Reporter) -> None:
+async def _match(session: Session, schema: JsonAnswer, reporter: Reporter) -> None:
     """Have the model answer again while its answer does not match, a few times."""
     for left in reversed(range(_MOST_TRIES)):
         if not reporter.is_done:

@@ -35,7 +35,7 @@ from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
 from lmtui.headless.trust_report import YES, ask_trust, item_lines, pick
 from lmtui.paths import state_dir, without_keys
 from lmtui.plain.commands import PlainCommands, part_text
-from lmtui.plain.plain_session import AnswerChoice, AnsweredElsewhere, LineTerminal, LoopThread, PlainSession, Terminal
+from lmtui.plain.plain_session import AnswerChoice, AnsweredElsewhere, LoopThread, PlainSession, Terminal
 
 
 def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> None:
@@ -310,7 +310,7 @@ def run_plain(open_host: Callable[[], SessionHost], session_id: str, task: str, 
     """
     if not sys.stdin.isatty():
         raise UsageError("--plain needs a terminal to read from", 'Use `lmtui run "TASK"` without one.')
-    terminal = LineTerminal(state_dir() / "history" / "plain")
+    terminal = Terminal(state_dir() / "history" / "plain")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave_now)
     return Console(terminal).run(open_host, session_id, task, is_demo=is_demo)

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from lmtui.core import events
 from lmtui.core.event_text import EventText, call_words, quoted
@@ -113,25 +113,7 @@ def _said(text: str) -> Iterator[str]:
 MAX_HISTORY = 1000
 
 
-class Terminal(Protocol):
-    """What the linear mode asks of a terminal."""
-
-    def say(self, line: str) -> None:
-        """Print a line."""
-
-    def read(self, prompt: str, *, is_kept: bool = False, start: str = "", is_secret: bool = False) -> str:
-        """Read a line; `start` is there to be changed, with `is_kept` it joins the history, one that `is_secret` is not shown.
-
-        Raises:
-            EOFError: no more, or no terminal any more.
-            KeyboardInterrupt: ctrl+c.
-        """
-
-    def drop_typed(self) -> None:
-        """Forget what was typed before it was asked for."""
-
-
-class LineTerminal:
+class Terminal:
     """Standard input and output, with the line editing and the history of readline."""
 
     def __init__(self, history: Path) -> None:
@@ -150,6 +132,12 @@ class LineTerminal:
             self._is_gone = True
 
     def read(self, prompt: str, *, is_kept: bool = False, start: str = "", is_secret: bool = False) -> str:
+        """Read a line; `start` is there to be changed, with `is_kept` it joins the history, one that `is_secret` is not shown.
+
+        Raises:
+            EOFError: no more, or no terminal any more.
+            KeyboardInterrupt: ctrl+c.
+        """
         if self._is_gone:
             raise EOFError
         if start:
@@ -168,6 +156,7 @@ class LineTerminal:
         return line
 
     def drop_typed(self) -> None:
+        """Forget what was typed before it was asked for."""
         with contextlib.suppress(OSError, termios.error):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 

@@ -302,7 +302,7 @@ class _OnlyListed:
 
 
 class InstanceLauncher:
-    """Starts programs for one workspace; implements `core.programs.Launcher`.  `make` makes its own backend for a program."""
+    """Starts programs for one workspace; implements `GuardedLauncher`.  `make` makes its own backend for a program."""
 
     def __init__(self, workspace: Path, pool: SandboxPool, make: MakeBackend) -> None:
         self._workspace, self._pool, self._make = workspace, pool, make

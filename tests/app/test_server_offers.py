@@ -101,7 +101,7 @@ async def begun(runtime: Runtime, session: Session, typed: str) -> list[Any]:
     assert prompt is not None
     events: list[Any] = []
     leave = session.subscribe(lambda envelope: events.append(envelope.event))
-    session.prompts.begin(prompt, typed)
+    session.waiting.begin(prompt, typed)
     await session.wait_idle()
     leave()
     return events

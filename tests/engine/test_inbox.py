@@ -48,7 +48,7 @@ async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_no
     rig.session.run_tool("promote_skill", "{}", " /promote a.py f g")
     rig.session.submit("go on then")
     rig.session.submit("what is this", images=(Image("a.png", "image/png", b"x"),))
-    rig.session.prompts.begin(fill(PromptFile("look", "See.", "look.md"), "here"), "/look here")
+    rig.session.waiting.begin(fill(PromptFile("look", "See.", "look.md"), "here"), "/look here")
     past = list(rig.log.events)
     await rig.session.close()
     again = Rig(FakeProvider(answer("one"), answer("two")), past=past)

@@ -196,7 +196,7 @@ class Serving(FakeProvider):
 
 
 async def begin(rig: Rig, file: PromptFile, arguments: str = "") -> str:
-    rig.session.prompts.begin(fill(file, arguments), f"/{file.name} {arguments}".strip())
+    rig.session.waiting.begin(fill(file, arguments), f"/{file.name} {arguments}".strip())
     await rig.session.wait_idle()
     return next(event.text for event in seen(rig, events.MessageAdded) if event.role is Role.USER)
 
@@ -238,7 +238,7 @@ async def test_a_command_that_is_denied_asked_about_or_not_trusted_does_not_run_
 async def test_an_interrupt_while_its_commands_run_keeps_the_words() -> None:
     sandbox = FakeSandbox(commands={"sleep": 60.0})
     rig = Rig(FakeProvider(DONE), sandbox)
-    rig.session.prompts.begin(fill(PromptFile("look", "See !`sleep`.", "look.md"), ""), "/look")
+    rig.session.waiting.begin(fill(PromptFile("look", "See !`sleep`.", "look.md"), ""), "/look")
     _ = await rig.until(lambda event: isinstance(event, events.ToolCallStarted))
     await until(lambda: sandbox.ran)
     rig.session.interrupt()
@@ -282,7 +282,7 @@ async def test_a_session_that_is_killed_with_a_borrowed_model_has_its_own_again(
 async def test_of_two_borrowed_models_the_sessions_own_comes_back_and_one_that_is_not_served_is_said() -> None:
     provider = Serving(answer("", ("shell", '{"command": "touch a"}')), DONE, answer("And done again."))
     rig = Rig(provider, listing())
-    rig.session.prompts.begin(fill(PromptFile("look", "See.", "look.md", model="big"), ""), "/look")
+    rig.session.waiting.begin(fill(PromptFile("look", "See.", "look.md", model="big"), ""), "/look")
     _ = await begin(rig, PromptFile("see", "Look.", "see.md", model="huge"))
     await rig.run("go on then")
     assert provider.requests[-1].model == "model"

@@ -205,7 +205,7 @@ async def test_what_hooks_hold_back_reaches_nobody_and_what_they_add_the_model()
 async def begun_with_a_file(hooks: PaperHooks) -> Rig:
     """Return a session at a command file of which hooks hear."""
     rig = Hooked(FakeProvider(TOUCH, DONE), hooks=hooks)
-    rig.session.prompts.begin(fill(PromptFile("look", "See !`ls`.", "look.md", allowed=("Read", "Shell(ls)")), ""), "/look")
+    rig.session.waiting.begin(fill(PromptFile("look", "See !`ls`.", "look.md", allowed=("Read", "Shell(ls)")), ""), "/look")
     await until(lambda: hooks.calls)
     return rig
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,9 @@ class PaperLane:
         self.launch = launch
         on_error(self.error)
         return self
+
+    def guarded(self) -> AbstractAsyncContextManager[list[str]]:
+        raise AssertionError
 
     async def read(self) -> bytes:
         await asyncio.sleep(0)

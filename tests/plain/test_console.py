@@ -15,13 +15,14 @@ from lmtui.core.tool_servers import Reach
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
 from lmtui.plain.console import Console
+from lmtui.plain.plain_session import Terminal
 from tests.sets import for_each
 from tests.tui.fake_servers import WantsKey
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.scenes_attempts import some_attempts
 
 
-class Paper:
+class Paper(Terminal):
     """A terminal that types what it was given, and keeps what was said; at the end there is no more to read."""
 
     def __init__(self, *typed: str | type[BaseException]) -> None:

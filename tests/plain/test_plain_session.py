@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.plain.plain_session import LineTerminal
+from lmtui.plain.plain_session import Terminal
 
 
 def test_what_follows_ctrl_c_in_a_paste_is_not_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +21,7 @@ def test_what_follows_ctrl_c_in_a_paste_is_not_typed(tmp_path: Path, monkeypatch
         monkeypatch.setattr(sys, "stdin", stdin)
         monkeypatch.setattr("builtins.input", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            LineTerminal(tmp_path / "history").read("> ")
+            Terminal(tmp_path / "history").read("> ")
         os.write(ours, b"later\n")
         assert stdin.readline() == "later\n"
     os.close(ours)

@@ -1,8 +1,8 @@
-"""Slash commands of files that are where a test puts them, and what was begun with them."""
+"""Slash commands of files that are where a test puts them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, find_prompt
@@ -22,15 +22,3 @@ class FakePromptFiles:
         if self.broken:
             raise self.broken
         return find_prompt(self.files, text)
-
-
-class FakePromptsInUse:
-    """Notes what was begun, and submits its text."""
-
-    def __init__(self, submit: Callable[[str], None]) -> None:
-        self._submit = submit
-        self.begun: list[tuple[FilledPrompt, str]] = []
-
-    def begin(self, prompt: FilledPrompt, typed: str) -> None:
-        self.begun.append((prompt, typed))
-        self._submit("".join(piece.text for piece in prompt.pieces))

@@ -17,6 +17,7 @@ from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.plan import Plan
+from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sessions import AgentRunner, Answer, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.verification import GoalChanged, GoalState, VerificationTracker
@@ -26,7 +27,6 @@ from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_plans import FakePlans
-from tests.tui.fake_prompt_files import FakePromptsInUse
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
 
@@ -144,7 +144,6 @@ class FakeSession:
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
         self.calls = FakeCalls()
-        self.prompts = FakePromptsInUse(self.submit)
         self.budget = FakeBudget(self.emit)
         self.trial = FakeTrial()
         self.goals = FakeGoals(self.emit)
@@ -323,6 +322,11 @@ class FakeWaiting:
         self.commands: list[tuple[str, bool]] = []
         self.wishes: list[str] = []
         self.images: list[Image] = []
+        self.begun: list[tuple[FilledPrompt, str]] = []
+
+    def begin(self, prompt: FilledPrompt, typed: str) -> None:
+        self.begun.append((prompt, typed))
+        self._session.submit("".join(piece.text for piece in prompt.pieces))
 
     def drop(self, index: int) -> str:
         text = self._session.queued.pop(index)

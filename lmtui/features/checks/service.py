@@ -31,9 +31,9 @@ from lmtui.core.workspace import ExecResult
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.features.checks.fixing import FixingLadder
-from lmtui.features.checks.turn_checks import TurnChecks, WorkspaceReader
+from lmtui.features.checks.turn_checks import TurnChecks
 from lmtui.features.checks.validators import validate
-from lmtui.features.checks.values import CommandEnded, wants_to_write
+from lmtui.features.checks.values import CheckRunner, CommandEnded, wants_to_write
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -49,8 +49,8 @@ _NO_OVERLAY = (
 )
 
 
-class WorkspaceCheckRunner(WorkspaceReader):
-    """Implements `CheckRunner` without an agent: nothing that a command writes is kept.
+class WorkspaceCheckRunner(CheckRunner):
+    """Runs checks without an agent: nothing that a command writes is kept.
 
     Args:
         sandbox: of the workspace.

@@ -17,7 +17,6 @@ from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import TurnReason, Verified
 from lmtui.core.messages import Message, ModelRequest, Role, ToolCall
 from lmtui.core.permissions.rules import Verdict
-from lmtui.core.ports import Sandbox
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import must_pass
@@ -40,9 +39,8 @@ from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn_outcome import reason_of
 from lmtui.features.checks.fixing import FixingLadder
-from lmtui.features.checks.values import CommandEnded, wants_to_write
+from lmtui.features.checks.values import CheckRunner, CommandEnded, wants_to_write
 
-_MAX_BYTES = 1_000_000
 _MOST_ROUNDS = 4
 _MOST_STUCK, _MOST_SAME = 2, 6  # the same words again; the same first line
 _MOST_NAMED = 5
@@ -96,34 +94,8 @@ class CheckProgress:
     is_told_off: bool = False
 
 
-class WorkspaceReader:
-    """The part of a `CheckRunner` that reads; what cannot be read is not there."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._files = sandbox
-
-    async def read(self, path: str) -> bytes | None:
-        """Return a file, None where it cannot be read or is large."""
-        with contextlib.suppress(SandboxError):
-            content = await self._files.read_file(path, _MAX_BYTES)
-            return content.data if content.size_bytes <= len(content.data) else None
-        return None
-
-    async def search(self, pattern: str, glob: str) -> Sequence[str]:
-        """Return the files whose text matches."""
-        with contextlib.suppress(SandboxError):
-            return tuple(dict.fromkeys(match.path for match in await self._files.grep(pattern, glob=glob)))
-        return ()
-
-    async def glob(self, pattern: str) -> Sequence[str]:
-        """Return the files that match."""
-        with contextlib.suppress(SandboxError):
-            return await self._files.glob(pattern)
-        return ()
-
-
-class AgentCheckRunner(WorkspaceReader):
-    """Implements `CheckRunner` for one agent.
+class AgentCheckRunner(CheckRunner):
+    """Runs the checks of one agent.
 
     `failed` are the checks that failed in its hands; `was_refused`: a command needed an approval and did not get it.
     """

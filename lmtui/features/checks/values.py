@@ -1,12 +1,17 @@
-"""What checks run with: commands and how they ended, edits of definitions.  No I/O."""
+"""What checks run with: commands and how they ended, and the files of the workspace."""
 
 from __future__ import annotations
 
+import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from lmtui.core.errors import SandboxError
+from lmtui.core.ports import Sandbox
 from lmtui.core.verification import CheckRan
+
+_MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +29,45 @@ class CommandEnded:
     note: str = ""
 
 
-class CheckRunner(Protocol):
-    """What a ladder may do: run a command as the permissions have it, read files, and look at what was before the change."""
+class CheckRunner(ABC):
+    """What a ladder may do: run a command as the permissions have it, read files, and look at what was before the change.
 
+    A file that cannot be read is not there.
+    """
+
+    def __init__(self, files: Sandbox) -> None:
+        self._files = files
+
+    @abstractmethod
     async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
         """Run a command where it can change nothing; where it has to write, as the permissions and the user have it."""
 
-    async def read(self, path: str) -> bytes | None:
-        """Return a file of the workspace, None where it cannot be read or is large."""
-
-    async def search(self, pattern: str, glob: str) -> Sequence[str]:
-        """Return the files whose text matches a regular expression, at most 200."""
-
-    async def glob(self, pattern: str) -> Sequence[str]:
-        """Return the files that match, at most 200."""
-
+    @abstractmethod
     async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
         """Return files as they were before the change (None: not there), None where that is not known."""
 
+    @abstractmethod
     def tell(self, check: CheckRan) -> None:
         """Write down what came of a check."""
+
+    async def read(self, path: str) -> bytes | None:
+        """Return a file of the workspace, None where it cannot be read or is large."""
+        with contextlib.suppress(SandboxError):
+            content = await self._files.read_file(path, _MAX_BYTES)
+            return content.data if content.size_bytes <= len(content.data) else None
+        return None
+
+    async def search(self, pattern: str, glob: str) -> Sequence[str]:
+        """Return the files whose text matches a regular expression, at most 200."""
+        with contextlib.suppress(SandboxError):
+            return tuple(dict.fromkeys(match.path for match in await self._files.grep(pattern, glob=glob)))
+        return ()
+
+    async def glob(self, pattern: str) -> Sequence[str]:
+        """Return the files that match, at most 200."""
+        with contextlib.suppress(SandboxError):
+            return await self._files.glob(pattern)
+        return ()
 
 
 Ask = Callable[[str], Awaitable[str]]

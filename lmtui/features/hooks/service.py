@@ -28,7 +28,7 @@ from lmtui.core.offers import Offers
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Decision, Effect, Mode, Verdict
 from lmtui.core.ports import PreparedCall, ToolResult
-from lmtui.core.programs import Launch, Launcher, Served
+from lmtui.core.programs import GuardedLauncher, Launch, Served
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.engine.agent import Agent, CallReview, PromptHeld, TurnPoints
@@ -74,7 +74,7 @@ def host_environment(environ: Mapping[str, str], workspace: Path) -> dict[str, s
 
 
 async def run_in_lane(
-    program: str | tuple[str, ...], told: bytes, launcher: Launcher, *, can_write: bool, limit_s: float
+    program: str | tuple[str, ...], told: bytes, launcher: GuardedLauncher, *, can_write: bool, limit_s: float
 ) -> ProgramRun:
     """Run a hook of a folder's in the sandbox: a text for the shell, or the words of a program.
 
@@ -163,7 +163,7 @@ class SessionHooks:
     """
 
     def __init__(
-        self, workspace: Path, around: HookEnvironment, place: Callable[[], Awaitable[tuple[Launcher | None, str]]]
+        self, workspace: Path, around: HookEnvironment, place: Callable[[], Awaitable[tuple[GuardedLauncher | None, str]]]
     ) -> None:
         self._workspace = workspace
         self._around = around
@@ -455,7 +455,7 @@ class HooksService(WorkspaceFeature):
             return
         workspace = self.host.workspace
 
-        async def place() -> tuple[Launcher | None, str]:
+        async def place() -> tuple[GuardedLauncher | None, str]:
             status = await sandbox.status()
             return sandbox.launcher, status.folder or str(workspace)
 

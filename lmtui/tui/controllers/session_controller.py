@@ -17,7 +17,7 @@ from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.modals.switcher import FORMS, Switcher
+from lmtui.tui.modals.switcher import FORMS, SessionActions, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried, wanted_session
@@ -113,7 +113,9 @@ class SessionController:
 
     def _list(self) -> None:
         if self._workbench.sessions.host is not None:
-            _ = self._workbench.app.push_screen(Switcher(self._workbench.sessions, self, now=self._workbench.now), self._picked)
+            actions = SessionActions(self.delete, self.close, self.fork, self.export, self.toggle_mark)
+            switcher = Switcher(self._workbench.sessions, actions, now=self._workbench.now)
+            _ = self._workbench.app.push_screen(switcher, self._picked)
 
     def _picked(self, session_id: str | None) -> None:
         if session_id is not None:

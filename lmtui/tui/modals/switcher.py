@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from textual import on, work
 from textual.content import Content
@@ -167,23 +166,15 @@ FORMS = (
 )
 
 
-class SessionActions(Protocol):
-    """What the list can do to sessions; all raise `LmtuiError`."""
+@dataclass(frozen=True, slots=True)
+class SessionActions:
+    """What the list can do to sessions, given by id; all raise `LmtuiError`.  `export` asks for a form and says where."""
 
-    async def delete(self, session_id: str) -> None:
-        """Delete one."""
-
-    async def close(self, session_id: str) -> None:
-        """Close one that is open."""
-
-    async def fork(self, session_id: str, seq: int = 0) -> str:
-        """Copy one and return the id of the copy."""
-
-    async def export(self, session_id: str) -> None:
-        """Ask for a form, write one to a file and say where."""
-
-    def toggle_mark(self, session_id: str) -> None:
-        """Mark one, or unmark it."""
+    delete: Callable[[str], Awaitable[None]]
+    close: Callable[[str], Awaitable[None]]
+    fork: Callable[[str], Awaitable[str]]
+    export: Callable[[str], Awaitable[None]]
+    toggle_mark: Callable[[str], None]
 
 
 async def sessions_like(host: SessionHost, words: str, found: Mapping[str, SessionSummary]) -> dict[str, SessionSummary]:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from lmtui.core.verification import CheckRan, Finding, Gate, Severity
 from lmtui.features.checks.validators import validate
-from lmtui.features.checks.values import CommandEnded
+from lmtui.features.checks.values import CheckRunner, CommandEnded
 from tests.sets import for_each
 
 GATE = Gate.STANDARD
 
 
-class Files:
-    """A workspace of two states of files; implements `CheckRunner`."""
+class Files(CheckRunner):
+    """A workspace of two states of files."""
 
     def __init__(self, old: Mapping[str, str], new: Mapping[str, str], *, knows_before: bool = True) -> None:
         self.old, self.new, self.knows_before = old, new, knows_before

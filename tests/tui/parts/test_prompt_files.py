@@ -22,7 +22,7 @@ async def a_files_command_goes_to_the_session_with_its_arguments_and_the_list_na
     await driver.type("/mend 'the parser'")
     await driver.until(lambda: bool(driver.host.session.submitted))
     assert driver.host.session.submitted == ["Mend the parser now."]
-    assert driver.host.session.prompts.begun[0][1] == "/mend 'the parser'"
+    assert driver.host.session.waiting.begun[0][1] == "/mend 'the parser'"
     await driver.type("/commands", "Picker")
     assert "/mend [file]" in driver.text()
     assert "hidden by .claude/commands/help.md" in driver.text()
