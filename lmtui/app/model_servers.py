@@ -517,14 +517,12 @@ class Servers:
         return replace(found, models=(own,)) if own is not None else found
 
     async def silent(self) -> str:
-        """Return the address in use where nothing takes connections there, else an empty string."""
         url, rows = self.provider().url, self.pool()
         urls = [row.url for row in rows] or [url]
         is_there = any(await asyncio.gather(*(is_reachable(each) for each in urls if "//" in each)))
         return "" if is_there or not all("//" in each for each in urls) else url
 
     async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return vectors that the server in use makes; see `features.service.ModelAnswers.embed`."""
         return await self.provider().embed(model, texts)
 
     async def choice_problem(self) -> ServerFound | None:

@@ -293,6 +293,17 @@ class ModelServers(Protocol):
     async def choice_problem(self) -> ServerFound | None:
         """Return the server in use if it does not answer (`ServerKind.KEPT`), refuses its key or needs a model; else None."""
 
+    async def silent(self) -> str:
+        """Return the address in use where nothing takes connections there, else an empty string."""
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return vectors of one size for some texts, made by the server in use; requests of sessions come first.
+
+        Raises:
+            ProviderError: the server cannot make them.
+            UsageError: no server is chosen.
+        """
+
     async def use(self, url: str, model: str, key: str = "") -> None:
         """Send the requests of sessions opened from now on to this server and model, and keep it as the user's choice.
 

@@ -20,7 +20,7 @@ from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import KeptChanges, Policy, TokenCounter
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.servers import PoolRow, ServerFound
+from lmtui.core.servers import ModelServers
 from lmtui.core.sessions import Extensions
 from lmtui.core.subagents import ChildKind
 from lmtui.core.verification import CheckRan
@@ -58,27 +58,6 @@ class Workspace(Protocol):
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the permission rules of the settings and the stored ones."""
-
-
-class ModelAnswers(Protocol):
-    """What is asked of the model servers."""
-
-    async def find(self) -> Sequence[ServerFound]:
-        """Look for servers and what they offer."""
-
-    def pool(self) -> Sequence[PoolRow]:
-        """Return the servers of the pool, empty without one."""
-
-    async def silent(self) -> str:
-        """Return the address in use where nothing answers there, else an empty string."""
-
-    async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return vectors of one size for some texts; requests of sessions come first.
-
-        Raises:
-            ProviderError: the server cannot make them.
-            UsageError: no server is chosen.
-        """
 
 
 Ended = Callable[[str], Awaitable[None]]
@@ -145,7 +124,7 @@ class FeatureHost(Workspace, Protocol):
         """Return the sessions that are open."""
 
     @property
-    def servers(self) -> ModelAnswers:
+    def servers(self) -> ModelServers:
         """Return what is asked whether a model server is there."""
 
     @property

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lmtui.core.errors import LmtuiError
 from lmtui.core.folders import KnownProject, Projects
 from lmtui.core.prompt_parts import PromptParts, PromptSource
-from lmtui.core.prompt_text import PromptFiles
+from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, find_prompt
 from lmtui.core.sessions import SessionSearch
 from lmtui.core.tool_servers import Ask, Reach, Resource, ToolServers, ask_nobody
 from lmtui.core.verification import WorkspaceChecks
@@ -27,7 +28,6 @@ from tests.tui.fake_batches import FakeBatches
 from tests.tui.fake_jobs import FakeJobs
 from tests.tui.fake_memory import FakeMemory
 from tests.tui.fake_pipeline import FakePipeline
-from tests.tui.fake_prompt_files import FakePromptFiles
 from tests.tui.fake_skills import FakeSkills
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -42,6 +42,22 @@ MAIL_CHANGES = (
         ),
     ),
 )  # fmt: skip
+
+
+class FakePromptFiles:
+    """Files in a list."""
+
+    def __init__(self) -> None:
+        self.files: list[PromptFile] = []
+        self.broken: LmtuiError | None = None
+
+    def found(self) -> Sequence[PromptFile]:
+        return self.files
+
+    async def read(self, text: str) -> FilledPrompt | None:
+        if self.broken:
+            raise self.broken
+        return find_prompt(self.files, text)
 
 
 class FakeMcp:

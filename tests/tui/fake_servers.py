@@ -96,6 +96,12 @@ class FakeServers:
     async def choice_problem(self) -> ServerFound | None:
         return self.problem
 
+    async def silent(self) -> str:
+        return ""
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise AssertionError(model)
+
     async def use(self, url: str, model: str, key: str = "") -> None:
         if self.refusal is not None:
             raise self.refusal
