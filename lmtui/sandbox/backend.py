@@ -1,7 +1,7 @@
 """What a kind of sandbox has to do: start a supervisor for an instance, and tell what it isolates; those that need no engine.
 
 Landlock is for machines without containers and namespaces.  What a folder grants is granted below it, so `.git` cannot be made
-read-only inside the workspace: it is kept before each command and put back after it (`guest/guard.py`).
+read-only inside the workspace: what a command changed there is moved aside after it (`guest/guard.py`).
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ class LandlockBackend:
             f"end with their command, at most {limits.processes}; other processes visible by their number, {reach}",
             network="no sockets at all" if self.network == "none" else "",
             memory=f"{limits.memory_mb:,} MB per command, watched; no private /tmp, only a temporary folder",
-            git="settings and hooks of .git are put back after each command; the rest of .git and .lmagent is not guarded",
+            git="changed settings and hooks of .git are moved away after each command; the rest of .git and .lmagent is open",
         )
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:

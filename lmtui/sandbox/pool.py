@@ -235,7 +235,7 @@ class SandboxPool:
         """Yield the supervisor that runs commands, for one that stays; it ends if it sees what a new rule denies.
 
         Raises:
-            SandboxUnavailable: without mounts, git's files are put back behind each command, so none can stay.
+            SandboxUnavailable: without mounts, git's files are looked at behind each command, so none can stay.
         """
         backend = (await self.started()).backend
         if backend.is_isolated and not backend.has_mounts:
@@ -268,7 +268,7 @@ class SandboxPool:
     async def command_client(self, findings: list[Findings], revealed: frozenset[str] = frozenset()) -> AsyncIterator[Client]:
         """Yield a supervisor for a command; what it left for programs outside is in `findings` afterwards.
 
-        Without mounts, commands run one by one, and what makes git run something is put back behind each.
+        Without mounts, commands run one by one, and what makes git run something is moved aside behind each.
         """
         is_guarded = (await self.started()).backend.is_isolated
         guarded = self._guarded(findings) if is_guarded else contextlib.nullcontext()
@@ -291,7 +291,7 @@ class SandboxPool:
     @contextlib.asynccontextmanager
     async def _guarded(self, findings: list[Findings]) -> AsyncIterator[None]:
         """Look what is left for programs outside during a `with` block."""
-        async with self._git_turn if self.workspace_guard.keeps_git else contextlib.nullcontext():
+        async with contextlib.nullcontext() if self._backend.has_mounts else self._git_turn:
             began = await self.workspace_guard.begin()
             try:
                 yield
@@ -355,13 +355,9 @@ class SandboxPool:
     async def git_client(
         self, findings: list[Findings], kind: InstanceKind = InstanceKind.GIT, own: Backend | None = None
     ) -> AsyncIterator[Client]:
-        """Yield an instance that may change `.git`, on its own backend where one is given.
-
-        Without mounts, what of `.git` git should not have changed is put back afterwards.
-        """
+        """Yield an instance that may change `.git`, on its own backend where one is given."""
         opened = contextlib.nullcontext(await self.client(kind)) if own is None else self._own_client(kind, own)
         async with opened as client, self._git_turn:
-            await self.workspace_guard.begin_git()
             try:
                 yield client
             finally:
@@ -440,7 +436,6 @@ class SandboxPool:
             masks = self._all_masks()
             self._chosen = chosen = await self._choose(masks)
             self._guard = chosen.guard
-            self.workspace_guard.keeps_git = not chosen.backend.has_mounts
             tools = chosen.backend.tools
             self.running[InstanceKind.MAIN] = Instance(chosen.client, chosen.layout, tools, masks)
         return self._chosen

@@ -183,12 +183,6 @@ class LayoutReply(Reply):
     stamp: Annotated[str, Field(max_length=100)]
 
 
-class PutBackReply(Reply):
-    """The restored paths, in hex."""
-
-    changed: Annotated[list[_HexPath], Field(max_length=100_000)]
-
-
 class MovedReply(Reply):
     """The quarantined paths, of which folder, from (in hex) and to; and why something could not be moved."""
 

@@ -37,7 +37,7 @@ BACKENDS = ("auto", *FULL, "landlock", "process")
 NETWORKS = ("none", "proxy", "on")
 _ORDER = (*FULL, "landlock")
 _ENGINES = ("docker", "podman")
-_REDUCED = "no private /tmp, other processes visible, .git settings put back afterwards"
+_REDUCED = "no private /tmp, other processes visible, .git settings checked afterwards"
 
 
 class ToolsLacking(SandboxUnavailable):

@@ -1,7 +1,7 @@
 """What is asked of the guard: the layout and the tools of a workspace, and what a command may have left for programs outside.
 
-What was left is found by a survey, moved aside or pointed out, and git's files are put back: `WorkspaceGuard`, one for each
-workspace, is used by its instances around everything that can write there.
+What was left is found by a survey, and moved aside or pointed out: `WorkspaceGuard`, one for each workspace, is used by its
+instances around everything that can write there.
 """
 
 from __future__ import annotations
@@ -39,10 +39,8 @@ _CLOCK_SLACK_NS = 1_000_000_000
 _MAX_TOLD = 20
 _MOVED_AT_ONCE = 100  # with paths as long as they can be, so many fit into a frame
 _GIT_TOLD = "[the .git that this command made was moved to {target}: make it with the git tools]"
-_TOLD = "[{path}, which this command made, was moved to {target}: programs outside the sandbox would run what it says]"
+_TOLD = "[{path}, which this command made or changed, was moved to {target}: programs outside would run what it says]"
 _NOTABLE = "[this command made or changed {paths}: programs outside the sandbox take instructions or settings from there]"
-_PUT_BACK = "[this command changed {paths}: put back as it was before; what was new is in .lmagent/quarantine]"
-_NOT_COMPARED = "[lmtui could not check .git for changes: inspect .git/config and .git/hooks before you use git outside]"
 _UNSEEN = "[the workspace is too large to be looked through: look for new .git, .vscode or .envrc before you use it outside]"
 
 _Place = tuple[str, bytes]  # an added folder (empty: the workspace), and the path in it
@@ -69,8 +67,6 @@ class Findings:
 class WorkspaceGuard:
     """Remembers what existed before, to recognise what is new.
 
-    With `keeps_git` no mount protects `.git`: what makes git run something is put back behind each command.
-
     Args:
         guard: returns the supervisor that looks after the workspace.
         frozen: stops every process of the workspace during a `with` block.
@@ -89,9 +85,7 @@ class WorkspaceGuard:
         self._guard = guard
         self._frozen = frozen
         self._clocks = clocks or _now
-        self.keeps_git = False
         self._known: dict[_Place, int] | None = None  # place and inode number
-        self._keeper: Client | None = None  # where git's files are kept
         self._seen_ns = 0  # when the last look ended, by the exact clock
         self._open: list[GuardMoment] = []  # of the commands under way
 
@@ -100,75 +94,51 @@ class WorkspaceGuard:
         if self._known is None:
             found, _ = await self._look(2**62)
             self._known = {place: inode for place, _, _, inode in found}
-        await self.begin_git()
         await files_are_newer(self._seen_ns)  # what was seen already is older than what this command writes
         moment = self._clocks()
         self._open.append(moment)
         return moment
 
     async def end(self, began: GuardMoment) -> Findings:
-        """Put back and move aside what a command left for programs outside.
+        """Move aside what a command left for programs outside.
 
         Raises:
             SandboxError: something could not be moved aside; everything else was.
         """
-        put_back, notes = await self._put_back()
         ended = self._clocks()
         is_set = abs((ended.wall_ns - began.wall_ns) - (ended.steady_ns - began.steady_ns)) > _CLOCK_SLACK_NS
         since_ns = 0 if is_set else min(each.wall_ns for each in (began, *self._open))  # another's may be what is found
         with contextlib.suppress(ValueError):
             self._open.remove(began)
         found, is_cut = await self._look(since_ns)
-        ours = ("", b".git") if self.keeps_git else None
         moved: dict[_Place, str] = {}
-        if self._judge(found, ours)[0]:
+        if self._judge(found)[0]:
             async with self._frozen():  # what is moved is what is seen now, and nothing can exchange it
                 found, is_cut = await self._look(since_ns)
-                moved, problem = await self._set_aside(self._judge(found, ours)[0])
+                moved, problem = await self._set_aside(self._judge(found)[0])
             if problem:
                 self._known = {place: inode for place, _, _, inode in found if place not in moved}
                 raise SandboxError(
                     f"could not quarantine what a command made: {problem}",
                     "Look at it before you run git there or open the folder in an editor.",
                 )
-        notable = tuple(_shown(*place) for place in self._judge(found, ours)[1])
+        notable = tuple(_shown(*place) for place in self._judge(found)[1])
         self._known = {place: inode for place, _, _, inode in found if place not in moved}
         told = [(_shown(folder, path or b"HEAD"), target) for (folder, path), target in moved.items()]
-        notes += [(_GIT_TOLD if path == ".git" else _TOLD).format(path=path, target=to) for path, to in told[:_MAX_TOLD]]
+        notes = [(_GIT_TOLD if path == ".git" else _TOLD).format(path=path, target=to) for path, to in told[:_MAX_TOLD]]
         notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
         notes += [_UNSEEN] if is_cut else []
-        notes += [_PUT_BACK.format(paths=_listed(put_back))] if put_back else []
-        return Findings((*(path for path, _ in told), *put_back), notable, tuple(notes))
-
-    async def begin_git(self) -> None:
-        """Take down what neither a command nor git itself may change, if no mount keeps it."""
-        if not self.keeps_git:
-            return
-        guard = self._keeper = await self._guard()
-        await guard.ask(replies.Reply, "guard", {"action": "keep"}, limit_s=_GUARD_S)
+        return Findings(tuple(path for path, _ in told), notable, tuple(notes))
 
     async def end_git(self) -> Findings:
-        """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
-        changed, notes = await self._put_back()
+        """Know from now on what git checked out, and tell of what is notable."""
         found, _ = await self._look(0)
         known = self._known or {}
         fresh = [place for place, kind, _, _ in found if place not in known and kind not in ("git", "gitfile")]
         self._known = {place: inode for place, _, _, inode in found}
         notable = tuple(_shown(*place) for place in fresh) if known else ()
-        notes += [_PUT_BACK.format(paths=_listed(changed))] if changed else []
-        notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
-        return Findings(changed, notable, tuple(notes))
-
-    async def _put_back(self) -> tuple[tuple[str, ...], list[str]]:
-        """Return the restored paths, and notes for the user."""
-        guard, self._keeper = self._keeper, None
-        if not self.keeps_git:
-            return (), []
-        if guard is None or not guard.is_alive:
-            return (), [_NOT_COMPARED]
-        async with self._frozen():
-            reply, _ = await guard.ask(replies.PutBackReply, "guard", {"action": "put_back"}, limit_s=_GUARD_S)
-        return tuple(_shown("", bytes.fromhex(path)) for path in reply.changed), []
+        notes = (_NOTABLE.format(paths=_listed(notable)),) if notable else ()
+        return Findings((), notable, notes)
 
     async def _set_aside(self, places: Sequence[_Place]) -> tuple[dict[_Place, str], str]:
         """Return where each is now, and why something could not be moved."""
@@ -194,14 +164,14 @@ class WorkspaceGuard:
         self._seen_ns = time.time_ns()
         return found, is_cut
 
-    def _judge(self, found: Sequence[_Found], put_back: _Place | None) -> tuple[list[_Place], list[_Place]]:
-        """Return what to quarantine and what only to report; skip the place that was restored."""
+    def _judge(self, found: Sequence[_Found]) -> tuple[list[_Place], list[_Place]]:
+        """Return what to quarantine and what only to report."""
         known = self._known or {}
         moving: list[_Place] = []
         notable: list[_Place] = []
         for place, kind, is_fresh, inode in found:
             is_known = known.get(place) == inode
-            if not is_fresh or (place == put_back and place in known) or (is_known and kind == "git"):
+            if not is_fresh or (is_known and kind == "git"):
                 continue
             is_named = kind == "read" or (is_known and kind != "gitfile")
             (notable if is_named else moving).append(place)

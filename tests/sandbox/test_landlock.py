@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -115,17 +117,41 @@ async def test_root_s_command_changes_no_mode_or_owner_of_anything(sandbox: Sand
     assert (after.st_mode, after.st_uid, after.st_mtime_ns) == (before.st_mode, before.st_uid, before.st_mtime_ns)
 
 
+_CHANGES = {
+    "changed": "echo evil > config",
+    "new hook": "echo evil > hooks/post-commit",
+    "new hook of a submodule": "echo evil > modules/a/hooks/post-commit",
+    "many": "for n in $(seq 120); do mkdir $n; echo evil > $n/config; done",
+    "new rebase": "mkdir rebase-merge; echo exec evil > rebase-merge/git-rebase-todo",
+    "new patches": "mkdir rebase-apply; echo evil > rebase-apply/applying",
+    "new sequence": "mkdir sequencer; echo pick evil > sequencer/todo",
+    "new bisect": "echo evil > BISECT_RUN",
+    "new commondir": "echo ../evil > commondir",
+    "replaced by a folder": "rm config; mkdir config",
+    "replaced by a link": "ln -sf /etc/passwd config",
+    "hooks are a link": "rm -r hooks; ln -s /tmp hooks",
+    "moved aside": "cd ..; mv .git aside; mkdir .git; echo evil > .git/config",
+    "a link to a copy": "cd ..; cp -r .git evil; rm -r .git; ln -s evil .git",
+    "a file": "cd ..; rm -r .git; echo gitdir: evil > .git",
+}
+
+
 @_LANDLOCK
-async def test_settings_of_git_are_as_before_after_a_command(sandbox: Sandbox, workspace: Path) -> None:
-    await sandbox.run_git(["init"], writes=True)
-    config = (workspace / ".git/config").read_bytes()
-    command = "echo '[core] fsmonitor = x' >> .git/config; mv .git aside; cp -r aside .git"
-    result = await sandbox.run_command(command)
-    assert (workspace / ".git/config").read_bytes() == config
-    assert not (workspace / "aside").exists()
-    assert ".git" in result.quarantined
-    assert "put back as it was before" in result.text
-    assert (await sandbox.run_git(["status", "--short"])).exit_code == 0
+async def test_what_git_would_run_is_moved_away_when_a_command_changed_it(sandbox: Sandbox, workspace: Path) -> None:
+    git = workspace / ".git"
+    before = {"config": "[core]\n", "HEAD": "ref: refs/heads/main\n", "hooks/pre-commit": "mine", "info/attributes": "mine"}
+    for name, change in _CHANGES.items():
+        fill(git, {**before, "objects/": "", "refs/heads/": "", "modules/a/hooks/": ""})
+        await asyncio.sleep(0.05)  # what the user makes between commands is the user's
+        assert (await sandbox.run_command("true")).quarantined == ()
+        assert (await sandbox.run_command("cat .git/*; touch .git/index")).quarantined == ()
+        result = await sandbox.run_command(f"cd .git; {change}")
+        assert any(path.startswith(".git") for path in result.quarantined), name
+        assert not git.is_symlink(), name
+        left = {str(path.relative_to(git)): path.read_text() for path in git.rglob("*") if path.is_file()}
+        assert left.items() <= {**before, "index": ""}.items(), name
+        assert not any(path.is_symlink() for path in git.rglob("*")), name
+        shutil.rmtree(git, ignore_errors=True)
 
 
 async def test_what_a_killed_host_left_in_the_temporary_folder_is_removed(workspace: Path, open_sandbox: OpenSandbox) -> None:
@@ -135,12 +161,12 @@ async def test_what_a_killed_host_left_in_the_temporary_folder_is_removed(worksp
 
 
 @_LANDLOCK
-async def test_a_check_has_a_home_of_its_own_and_git_is_put_back_after_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+async def test_a_check_has_a_home_of_its_own_and_git_is_looked_at_after_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     fill(workspace, {".git/config": "[core]\n"})
     await sandbox.run_command("mkdir -p $HOME; touch $HOME/left $TMPDIR/left")
     ended = await sandbox.fresh().run_command("ls $HOME/left $TMPDIR/left; echo evil > .git/config")
     assert ended.output.count("No such file") == 2
-    assert (workspace / ".git/config").read_text() == "[core]\n"
+    assert ended.quarantined == (".git/config",)
 
 
 def test_rights_once_given_up_stay_given_up(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """The guard: it looks after a workspace from inside a sandbox that runs no other program.
 
-The host asks it for everything that concerns workspace files, so the host never opens a workspace path.  The parts of `.git`
-that git's own instance must not change are kept while it runs and restored afterwards, by descriptors and without following
-links, with every other process of the workspace stopped.
+The host asks it for everything that concerns workspace files, so the host never opens a workspace path.
 
 A walk over names finds what other instances must protect or hide, and what programs outside would obey: git folders, and what
 editors, shells and agents run or read.  Nothing is opened but folders, no link is followed, and a folder whose status did not
@@ -20,156 +18,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from . import quarantine
-from .beneath import Refused, create_file
+from .beneath import Refused
 from .files import READ_OUTSIDE, RUN_OUTSIDE, plain_name
 from .linux import FILE_CLOCK
 from .protocol import Message
 
-_MAX_BYTES = 128 << 20
-_MAX_FILES = 50_000
-_GIT = ".git"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_EXECUTED = frozenset(("config", "config.worktree", "commondir", "attributes", "alternates", "gitdir"))
-# Work that is under way names commands to go on with (`exec` lines, drivers): the tools begin none, so it is not theirs.
-_EXECUTED_FOLDERS = frozenset(("hooks", "rebase-merge", "rebase-apply", "sequencer"))
-
-
-_SavedFile = tuple[int, bytes]  # of a file or link: its mode, and its bytes (of a link, its target)
-
-
-def is_executed(path: str) -> bool:
-    """Choose the files of a git folder that make git run something or look elsewhere."""
-    folders, name = path.split("/")[:-1], path.rsplit("/", 1)[-1]
-    return name in _EXECUTED or name.startswith("BISECT_") or not _EXECUTED_FOLDERS.isdisjoint(folders)
-
-
-class Vault:
-    """The files of `.git` that make git run something; `root` is a descriptor of the workspace."""
-
-    def __init__(self, root: int) -> None:
-        self._root = root
-        self._files: dict[str, _SavedFile] = {}
-        self._fd = -1
-
-    def keep(self) -> None:
-        """Record the current state.
-
-        Raises:
-            Refused: there is too much to keep, or it cannot be read.
-        """
-        self.close()
-        try:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                self._fd = os.open(_GIT, _FOLDER, dir_fd=self._root)
-            self._files = self._read() if self._fd >= 0 else {}
-        except OSError as error:
-            raise Refused(f"{_GIT} cannot be kept safe: {error.strerror}") from error
-
-    def put_back(self) -> tuple[str, ...]:
-        """Restore the recorded state, forget it, and return the paths that had changed, relative to the workspace.
-
-        Raises:
-            Refused: something could not be restored.
-        """
-        if self._fd < 0:
-            return ()
-        changed: list[str] = []
-        try:
-            self._bring_home(changed)
-            now = self._read()
-            others = [path for path in {**now, **self._files} if now.get(path) != self._files.get(path)]
-            changed += others
-            for path in others:
-                self._clear(path)
-            for path in others:
-                if path in self._files:
-                    self._write(path, *self._files[path])
-        except OSError as error:
-            raise Refused(f"a command changed {_GIT}, and it could not be put back: {error.strerror}") from error
-        finally:
-            self.close()
-        return tuple(sorted(f"{_GIT}/{path}".rstrip("/") for path in changed))
-
-    def close(self) -> None:
-        """Let go of the folder."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _bring_home(self, changed: list[str]) -> None:
-        """Move the folder itself back to its place, wherever it was moved to; make it again where it was deleted."""
-        mine = os.fstat(self._fd)
-        with suppress(FileNotFoundError):
-            there = os.stat(_GIT, dir_fd=self._root, follow_symlinks=False)
-            if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
-                if stat.S_IMODE(mine.st_mode) & 0o700 != 0o700:
-                    os.fchmod(self._fd, stat.S_IMODE(mine.st_mode) | 0o700)
-                return
-            quarantine.set_aside(self._root, os.fsencode(_GIT))
-        changed.append("")
-        if mine.st_nlink > 0:
-            os.rename(os.readlink(f"/proc/self/fd/{self._fd}"), _GIT, dst_dir_fd=self._root)
-            return
-        os.mkdir(_GIT, 0o755, dir_fd=self._root)
-        os.close(self._fd)
-        self._fd = os.open(_GIT, _FOLDER, dir_fd=self._root)
-
-    def _read(self) -> dict[str, _SavedFile]:
-        files: dict[str, _SavedFile] = {}
-        total = 0
-        for folder, _, names, fd in os.fwalk(".", dir_fd=self._fd):
-            for name in [*names, *_links(fd)]:
-                path = os.path.normpath(f"{folder}/{name}")
-                if path in files or not is_executed(path):
-                    continue
-                files[path] = kept = _take(fd, name)
-                total += len(kept[1])
-                if total > _MAX_BYTES or len(files) > _MAX_FILES:
-                    raise Refused(f"{_GIT} is too large to be kept safe here", "Use Docker or bubblewrap.")
-        return files
-
-    def _clear(self, path: str) -> None:
-        """Move what is at a path to the quarantine, or the file or link that is where one of its folders has to be."""
-        for place in (*(path[:at] for at, char in enumerate(path) if char == "/"), path):
-            try:
-                mode = os.stat(place, dir_fd=self._fd, follow_symlinks=False).st_mode
-            except FileNotFoundError:
-                return
-            if place == path or not stat.S_ISDIR(mode):
-                quarantine.set_aside(self._root, os.fsencode(f"{_GIT}/{place}"))
-                return
-
-    def _write(self, path: str, mode: int, data: bytes) -> None:
-        parent, _, name = path.rpartition("/")
-        folder = quarantine.open_folder(self._fd, os.fsencode(parent), makes=True)
-        try:
-            if stat.S_ISLNK(mode):
-                os.symlink(os.fsdecode(data), name, dir_fd=folder)
-                return
-            create_file(folder, name, data, stat.S_IMODE(mode))
-        finally:
-            os.close(folder)
-
-
-def _links(folder: int) -> list[str]:
-    """Return links to folders, which `os.fwalk` counts among the folders."""
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in entries if entry.is_symlink()]
-
-
-def _take(folder: int, name: str) -> _SavedFile:
-    """Read a file or link; what is neither has no bytes."""
-    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if stat.S_ISLNK(info.st_mode):
-        return info.st_mode, os.fsencode(os.readlink(name, dir_fd=folder))
-    if not stat.S_ISREG(info.st_mode):
-        return info.st_mode, b""
-    if info.st_size > _MAX_BYTES:
-        raise Refused(f"{name} is too large to be kept safe here", "Use Docker or bubblewrap.")
-    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
-        return info.st_mode, file.read(_MAX_BYTES + 1)
-
+# What in a git folder makes git run something or look elsewhere.  Work that is under way names commands to go on with (`exec`
+# lines, drivers): the tools begin none, so it is not theirs.
+_EXECUTED_FILES = (b"config", b"config.worktree", b"commondir", b"attributes", b"alternates", b"gitdir")
+_EXECUTED = frozenset((*_EXECUTED_FILES, b"hooks", b"rebase-merge", b"rebase-apply", b"sequencer"))
+_MOST_EXECUTED = 100
 
 DEPENDENCIES = frozenset((b"node_modules", b".venv", b"venv", b"__pycache__", b".tox", b".mypy_cache"))
 _OWN = (b".git", b".lmagent")
@@ -217,8 +76,9 @@ class Layout:
     Rules name what is in an added folder by its whole path; one that forbids holds there by the path below the folder too.
     """
 
-    def __init__(self, root: str, *, is_added: bool = False) -> None:
+    def __init__(self, root: str, *, is_added: bool = False, has_mounts: bool = True) -> None:
         self._root = os.fsencode(root)
+        self._has_mounts = has_mounts
         self._whole = self._root + b"/" if is_added else b""
         self._known: dict[bytes, _Folder] = {}
         self._is_cut = False  # the last walk did not see everything
@@ -268,9 +128,10 @@ class Layout:
         """Return what there is as [path in hex, kind, whether it changed since, inode number], folders near the root first.
 
         Kinds: `git` (a folder `.git`), `gitconfig` (the same, where what git obeys changed), `gitfile` (a `.git` that is no
-        folder), `bare` (a folder that is a repository itself), `run` and `read`.  `is_cut` tells that not everything was seen.
+        folder, or a part of the workspace's own that no mount protects), `bare` (a folder that is a repository itself), `run`
+        and `read`.  `is_cut` tells that not everything was seen.
         """
-        found: list[list[object]] = []
+        found = [] if self._has_mounts or self._whole else self._executed(since_ns)
         room = _MAX_FOUND_BYTES
         for path, folder, _ in self._walk(surveys=True):
             there = folder.named | ({path: "bare"} if folder.marks else {})
@@ -316,6 +177,19 @@ class Layout:
         if surveys and not self._is_cut:
             self._known = seen  # others are gone
 
+    def _executed(self, since_ns: int) -> list[list[object]]:
+        """Return what in the workspace's git folder changed and makes git run something; where it is much, the whole folder."""
+        found: list[bytes] = []
+        own = self._root + b"/.git"
+        for here, folders, names in os.walk(own) if not os.path.islink(own) else ():
+            for name in (*folders, *names):
+                whole = here + b"/" + name
+                is_executed = name in _EXECUTED or name.startswith(b"BISECT_")
+                if is_executed and (_is_fresh(whole, since_ns) or _holds_fresh(whole, since_ns)):
+                    found.append(whole.removeprefix(self._root + b"/"))
+        paths = found if len(found) <= _MOST_EXECUTED else [b".git"]
+        return [[path.hex(), "gitfile", True, 0] for path in paths]
+
     def _judged(self, path: bytes, kind: str, marks: Iterable[bytes], since_ns: int) -> Iterator[list[object]]:
         """Yield the rows of a survey about what has a name, or is a repository."""
         full = self._root + b"/" + path
@@ -333,7 +207,7 @@ class Layout:
         if kind in ("run", "read") and is_folder:
             is_fresh = is_fresh or _holds_fresh(full, since_ns)
         yield [path.hex(), kind if is_folder or kind != "git" else "gitfile", is_fresh, facts.st_ino]
-        if kind == "git" and is_obeyed:
+        if kind == "git" and is_obeyed and (self._has_mounts or path != b".git"):
             yield [path.hex(), "gitconfig", True, facts.st_ino]
 
     def _folder(self, path: bytes, *, is_dependency: bool) -> _Folder | None:
@@ -503,12 +377,11 @@ def _stamp(facts: os.stat_result) -> tuple[int, ...]:
 class Guard:
     """Serves one workspace, and the folders that were added to it (`added`)."""
 
-    def __init__(self, workspace: str, added: Sequence[str]) -> None:
+    def __init__(self, workspace: str, added: Sequence[str], *, has_mounts: bool) -> None:
         folders = {"": workspace} | {each: each for each in added}
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         self._roots = {name: os.open(folder, flags) for name, folder in folders.items()}
-        self._layouts = {name: Layout(folder, is_added=name != "") for name, folder in folders.items()}
-        self._vault = Vault(self._roots[""])
+        self._layouts = {name: Layout(folder, is_added=name != "", has_mounts=has_mounts) for name, folder in folders.items()}
 
     def answer(self, message: Message) -> Message:
         """Do what a message asks for.
@@ -522,11 +395,6 @@ class Guard:
                 return self._look(name, layout, message)
             case "survey" if layout is not None:
                 return layout.survey(int(message["since_ns"]))
-            case "keep":
-                self._vault.keep()
-                return {}
-            case "put_back":
-                return {"changed": [os.fsencode(path).hex() for path in self._vault.put_back()]}
             case "set_aside":
                 return self._set_aside(message)
             case "take_away":

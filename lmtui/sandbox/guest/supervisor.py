@@ -106,7 +106,9 @@ class Supervisor:
         self._uploads: dict[int, bytearray] = {}
         shells = (f"{folder}/bash" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep))
         self._shell = next((shell for shell in shells if os.access(shell, os.X_OK)), "/bin/sh")
-        self._guard = _module("guard").Guard(options.root, options.folders) if options.guards else None
+        has_mounts = not options.is_landlocked
+        guard = _module("guard").Guard if options.guards else None
+        self._guard = guard(options.root, options.folders, has_mounts=has_mounts) if guard else None
         self._has_served = False
         # What returns nothing answers later, or never.
         self._operations: dict[str, Callable[[int, Message, bytes], Message | None]] = {
