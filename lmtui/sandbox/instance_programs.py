@@ -26,13 +26,11 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.programs import FETCHERS, CodeResult, GuardedLauncher, Launch, Served
 from lmtui.core.sanitize import last_states, sanitize, sanitize_line
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
-from lmtui.paths import SCRATCH, kept_dir, path_inside
-from lmtui.plain_files import find_program
+from lmtui.paths import kept_dir, path_inside
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, GUEST, Backend
 from lmtui.sandbox.guest import protocol
 from lmtui.sandbox.host_paths import make_for_owner
-from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.package_indexes import certificates_of
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.project_tools import ProjectTools, Shown, fetching, with_allowed, with_program
@@ -43,7 +41,6 @@ from lmtui.sandbox.workspace_guard import Findings, GuardMoment
 
 _log = logging.getLogger(__name__)
 _MOST_UNREAD_BYTES, _PIECE_BYTES = 67_108_864, 262_144
-_NOT_STARTED = (126, 127)
 _HOME = "/opt/lmtui/home"
 # npx runs what it finds in its cache, also what a kill left half made there; npm writes this file last.
 _MEND = 'for each in ~/.npm/_npx/*; do [ -e "$each/node_modules/.package-lock.json" ] || rm -rf "$each"; done; exec "$@"'
@@ -225,16 +222,14 @@ async def _give(client: Client, number: int, data: bytes) -> int:
 class ServedProgram:
     """One program in an instance that runs; implements `core.programs.Served`.
 
-    `parts` end with it.  `missing` is what is said where the program could not be started.
+    `parts` end with it.
 
     Raises:
         SandboxError: the instance is gone.
     """
 
-    def __init__(
-        self, place: str, client: Client, fields: dict[str, object], on_error: Callable[[bytes], None], missing: str = ""
-    ) -> None:
-        self.place, self._client, self._on_error, self._missing = place, client, on_error, missing
+    def __init__(self, place: str, client: Client, fields: dict[str, object], on_error: Callable[[bytes], None]) -> None:
+        self.place, self._client, self._on_error = place, client, on_error
         self.parts = contextlib.AsyncExitStack()
         self._pieces = asyncio.StreamReader()
         self._unread_bytes = 0
@@ -281,8 +276,6 @@ class ServedProgram:
             facts, _ = ended.result()
             why = facts.get("error") or f"it ended ({facts.get('reason')}, exit code {facts.get('exit')})"
             text = f"lmtui: {sanitize_line(str(why))[:500]}\n"
-            if self._missing and ("error" in facts or facts.get("exit") in _NOT_STARTED):
-                text += f"lmtui: {self._missing}\n"
         if text:
             self._on_error(text.encode())
         self._pieces.feed_eof()
@@ -320,16 +313,13 @@ class InstanceLauncher:
         except UsageError as error:
             raise SandboxUnavailable(str(error), error.hint) from error
         async with contextlib.AsyncExitStack() as parts:
-            parts.push_async_callback(backend.close)
             if proxy is not None:
                 parts.push_async_callback(proxy.close)
-            layout = await self._pool.layout() if backend.has_mounts else SandboxLayout()
-            layout = layout if launch.shows_added else layout.without_added()
             kind = InstanceKind.SERVER if can_write else InstanceKind.READING_SERVER
-            client = await parts.enter_async_context(self._pool.serving_client(backend, kind, layout))
+            instance = self._pool.instance(kind, backend, shows_added=launch.shows_added)
+            client = await parts.enter_async_context(instance)
             place, fields = _words(backend, launch, can_write=can_write), self._fields(launch, is_isolated=backend.has_mounts)
-            unseen = await asyncio.to_thread(_unseen, launch.arguments[0], self._workspace) if backend.is_isolated else ""
-            process = ServedProgram(place, client, fields, on_error, unseen)
+            process = ServedProgram(place, client, fields, on_error)
             process.parts = parts.pop_all()
         return process
 
@@ -388,15 +378,6 @@ def _inside(word: str, workspace: Path | None) -> str:
     if workspace is not None and (word == root or word.startswith(root + os.sep)):
         return path_inside(workspace) + word[len(root) :]
     return word
-
-
-def _unseen(program: str, workspace: Path) -> str:
-    """Return what to say of a program of this machine that no sandbox shows, empty for any other.  Blocks."""
-    path = Path(program) if program.startswith("/") else find_program(program, workspace)
-    folder = next((each for each in SCRATCH if path is not None and path.is_relative_to(each)), "")
-    if path is None or not folder or path.is_relative_to(workspace) or not path.exists():
-        return ""
-    return f"{sanitize_line(str(path))[:200]} exists, but the sandbox does not see {folder} of this machine"
 
 
 def _words(backend: Backend, launch: Launch, *, can_write: bool) -> str:

@@ -195,12 +195,6 @@ class SandboxPool:
                 self._guard = await open_client(self._backend, InstanceKind.GUARD, SandboxLayout())
             return self._guard
 
-    async def layout(self) -> SandboxLayout:
-        """Return the layout with which to open a long-running program now."""
-        async with self._starting:
-            await self._start_first()
-            return await self._layout(InstanceKind.SERVER)
-
     @contextlib.asynccontextmanager
     async def serving_client(self, backend: Backend, kind: InstanceKind, layout: SandboxLayout) -> AsyncIterator[Client]:
         """Yield its own supervisor for one program, on any backend; it ends if it sees what a new rule denies."""
@@ -285,7 +279,7 @@ class SandboxPool:
             with self._using(client):
                 yield client
             return
-        async with self._own_client(kind, None, revealed) as client:
+        async with self.instance(kind, None, revealed) as client:
             yield client
 
     @contextlib.asynccontextmanager
@@ -313,21 +307,30 @@ class SandboxPool:
 
         Both end with the command.
         """
-        async with self._own_client(InstanceKind.MAIN, backend) as client, self._guarded(findings):
+        async with self.instance(InstanceKind.MAIN, backend) as client, self._guarded(findings):
             yield client
 
     @contextlib.asynccontextmanager
-    async def _own_client(
-        self, kind: InstanceKind, other: Backend | None, revealed: frozenset[str] = frozenset()
+    async def instance(
+        self,
+        kind: InstanceKind,
+        other: Backend | None = None,
+        revealed: frozenset[str] = frozenset(),
+        *,
+        shows_added: bool = True,
     ) -> AsyncIterator[Client]:
+        """Yield its own supervisor, on another backend where one is given; both end with the block."""
+        layout = SandboxLayout()
         async with contextlib.AsyncExitStack() as parts:
             if other is not None:
                 parts.push_async_callback(other.close)
-            async with self._starting:
-                backend = other or (await self._start_first()).backend
-                layout = (await self._layout(kind)).without(revealed)
+            if other is None or other.has_mounts:
+                async with self._starting:
+                    await self._start_first()
+                    layout = (await self._layout(kind)).without(revealed)
+            layout = layout if shows_added else layout.without_added()
             layout = replace(layout, network="") if other is not None else layout
-            yield await parts.enter_async_context(self.serving_client(backend, kind, layout))
+            yield await parts.enter_async_context(self.serving_client(other or self._backend, kind, layout))
 
     def overlay_client(self, kind: InstanceKind, layout: SandboxLayout) -> contextlib.AbstractAsyncContextManager[Client]:
         """Return its own supervisor with an overlay over the workspace; nothing that it does is real."""
@@ -356,7 +359,7 @@ class SandboxPool:
         self, findings: list[Findings], kind: InstanceKind = InstanceKind.GIT, own: Backend | None = None
     ) -> AsyncIterator[Client]:
         """Yield an instance that may change `.git`, on its own backend where one is given."""
-        opened = contextlib.nullcontext(await self.client(kind)) if own is None else self._own_client(kind, own)
+        opened = contextlib.nullcontext(await self.client(kind)) if own is None else self.instance(kind, own)
         async with opened as client, self._git_turn:
             try:
                 yield client
