@@ -21,7 +21,6 @@ from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.host_paths import creating, lock_folder, make_for_owner, remove_locked
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout
-from lmtui.sandbox.project_tools import ProjectTools
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import (
@@ -49,11 +48,10 @@ _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A running supervisor, what it was opened with, the tools that it shows, and the masks requested at its start."""
+    """A running supervisor, what it was opened with, and the masks requested at its start."""
 
     client: Client
     layout: SandboxLayout
-    tools: ProjectTools
     masks: MaskExpressions = NO_RULES
 
 
@@ -94,7 +92,6 @@ class SandboxPool:
         self.overlay_problem = ""
         self._scratch: Path | None = None  # what overlays share as `/tmp`
         self._in_use: Counter[Client] = Counter()
-        self._released = asyncio.Event()
         self._ending: set[asyncio.Task[None]] = set()
         self._serving: list[tuple[Client, SandboxLayout]] = []
         self._networks: list[str] = []  # in which commands stay, for others to reach them there
@@ -171,10 +168,9 @@ class SandboxPool:
                 await instance.client.close()
                 instance = None
             is_old = instance is None or instance.masks != self._all_masks()
-            has_tools = instance is None or not kind.is_masked or instance.tools == self._backend.tools
-            if instance is None or (kind.is_masked and (is_old or not has_tools or not is_for_one_file)):
+            if instance is None or (kind.is_masked and (is_old or not is_for_one_file)):
                 layout = await self._layout(kind)
-                if instance is not None and not (has_tools and instance.layout.covers(layout, kind)):
+                if instance is not None and not instance.layout.covers(layout, kind):
                     self._retire(instance.client)
                     instance = None
                 if instance is None:
@@ -381,16 +377,14 @@ class SandboxPool:
     def _retire(self, client: Client) -> None:
         """End an instance once nothing runs in it."""
         self.retired.add(client)
-        task = asyncio.create_task(self._end_retired(client))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._end_unused()
 
-    async def _end_retired(self, client: Client) -> None:
-        while self._in_use[client] and client.is_alive:
-            self._released.clear()
-            await self._released.wait()
-        await client.close_when_idle()
-        self.retired.discard(client)
+    def _end_unused(self) -> None:
+        for client in [each for each in self.retired if not self._in_use[each]]:
+            self.retired.discard(client)
+            task = asyncio.create_task(client.close())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
 
     @contextlib.contextmanager
     def _using(self, client: Client) -> Iterator[None]:
@@ -399,10 +393,8 @@ class SandboxPool:
         try:
             yield
         finally:
-            self._in_use[client] -= 1
-            self._released.set()
-            if not self._in_use[client]:
-                del self._in_use[client]
+            self._in_use -= Counter([client])
+            self._end_unused()
 
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
@@ -439,8 +431,7 @@ class SandboxPool:
             masks = self._all_masks()
             self._chosen = chosen = await self._choose(masks)
             self._guard = chosen.guard
-            tools = chosen.backend.tools
-            self.running[InstanceKind.MAIN] = Instance(chosen.client, chosen.layout, tools, masks)
+            self.running[InstanceKind.MAIN] = Instance(chosen.client, chosen.layout, masks)
         return self._chosen
 
     @property
@@ -490,7 +481,7 @@ class SandboxPool:
         return self._tracked[key]
 
     async def _open(self, kind: InstanceKind, layout: SandboxLayout) -> Instance:
-        backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
+        backend, masks = self._backend, self._all_masks()
         for _ in range(_OPENINGS):
             client = await open_client(backend, kind, layout)
             try:
@@ -501,7 +492,7 @@ class SandboxPool:
                 await client.close()
                 raise
             if layout.covers(now, kind):
-                return Instance(client, layout, tools, masks)
+                return Instance(client, layout, masks)
             await client.close()
             layout = now
         raise SandboxUnavailable("the workspace changes too fast to protect it", "Try again when other programs are done.")

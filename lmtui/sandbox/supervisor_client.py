@@ -226,7 +226,6 @@ _READ_BYTES = 262_144
 _HELLO_S = 15.0
 _MAX_REPLY_BYTES = 18_874_368
 _STOPPING_S = 1.0
-_PATIENCE_S = 5.0
 
 Output = Callable[[bytes, int], None]
 Answer = tuple[dict[str, object], bytes]
@@ -357,13 +356,6 @@ class Client:
     async def close(self) -> None:
         """End the supervisor and everything below it, also where the caller is cancelled meanwhile."""
         await to_the_end(self._close())
-
-    async def close_when_idle(self) -> None:
-        """End it once everything that it was asked is answered, or after 5 s."""
-        asked = [pending.answer for pending in self._pending.values()]
-        if asked:
-            await asyncio.wait(asked, timeout=_PATIENCE_S)
-        await self.close()
 
     async def _close(self) -> None:
         await self._break("the sandbox was closed")

@@ -14,7 +14,6 @@ from lmtui.sandbox.guest import protocol
 from lmtui.sandbox.supervisor_client import Client
 from tests.sandbox.fake_link import FakeLink
 from tests.sets import for_each
-from tests.waiting import PATIENCE_S
 
 
 @contextlib.asynccontextmanager
@@ -169,17 +168,3 @@ def test_lists_are_checked_entry_by_entry(lines: list[tuple[str, int, str, bool]
     else:
         with pytest.raises(SandboxError):
             replies.parse(facts, replies.GrepReply)
-
-
-async def test_one_that_is_replaced_answers_what_it_was_asked() -> None:
-    async with connected() as (client, link):
-        call, identity = await _asked(client, link)
-        closing = asyncio.create_task(client.close_when_idle())
-        await asyncio.sleep(0)
-        assert not closing.done()
-        link.say({"id": identity, "data": protocol.pack(b"hello")})
-        link.say({"id": identity, "done": True, "size": 5})
-        _, data = await asyncio.wait_for(call, PATIENCE_S)
-        assert data == b"hello"
-        await asyncio.wait_for(closing, PATIENCE_S)
-        assert not client.is_alive
