@@ -12,7 +12,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.models.tokens import counter_name
 from lmtui.paths import state_dir
-from lmtui.sandbox.backend import FULL, Isolation, Options
+from lmtui.sandbox.backend import FULL, Options
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.images import build_image
 from lmtui.sandbox.select import BACKENDS, make_backend, prove, start
@@ -30,7 +30,7 @@ class BackendReport:
     works: bool
     why_not: str
     fix: str
-    isolation: Isolation
+    isolation: tuple[str, ...]
     start_ms: int
 
 
@@ -61,7 +61,7 @@ async def _check(name: str, workspace: Path) -> BackendReport:
         guard, _, client = await start(backend, workspace)
     except SandboxUnavailable as refusal:
         fix = refusal.hint or _FIXES.get(name, "")
-        return BackendReport(name, works=False, why_not=str(refusal), fix=fix, isolation=Isolation(), start_ms=0)
+        return BackendReport(name, works=False, why_not=str(refusal), fix=fix, isolation=(), start_ms=0)
     else:
         elapsed_ms = int((time.monotonic() - started) * 1000)
         await client.close()

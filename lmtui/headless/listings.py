@@ -193,7 +193,7 @@ async def _check(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> i
 
 def _backend_text(found: BackendReport) -> str:
     how = f"works, ready in {found.start_ms} ms" if found.works else found.why_not
-    facts = found.isolation.facts() if found.works else (found.fix,)
+    facts = found.isolation if found.works else (found.fix,)
     return "\n    ".join((f"{'✓' if found.works else '✗'} {found.name:<11} {how}", *facts))
 
 

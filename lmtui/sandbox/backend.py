@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -117,22 +117,6 @@ _OFFLINE = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "CARGO_NET_RETR
 
 
 @dataclass(frozen=True, slots=True)
-class Isolation:
-    """What a backend keeps apart, a line each for the user; an empty text: it does not."""
-
-    files: str = ""
-    network: str = ""
-    processes: str = ""
-    memory: str = ""
-    cpu: str = ""
-    git: str = ""
-
-    def facts(self) -> tuple[str, ...]:
-        """Return the lines, those that isolate nothing saying so."""
-        return tuple(f"{each.name}: {getattr(self, each.name) or 'not isolated'}" for each in fields(self))
-
-
-@dataclass(frozen=True, slots=True)
 class Options:
     """What a backend is made with.
 
@@ -164,7 +148,7 @@ class Backend(Protocol):
     network: str
     is_isolated: bool
     has_mounts: bool
-    isolation: Isolation
+    isolation: tuple[str, ...]
     tools: ProjectTools
     image: str
 
@@ -179,16 +163,17 @@ class Backend(Protocol):
         """Let go of everything that is not part of a link."""
 
 
-def isolation_of(options: Options, files: str, processes: str, **more: str) -> Isolation:
-    """Return what instances keep apart that have their own mounts, or what is said to be different in them."""
-    limits = options.limits
+def isolation_of(options: Options, files: str, processes: str, **more: str) -> tuple[str, ...]:
+    """Return what instances with their own mounts keep apart, or what is different in them, a line each for the user."""
     texts = {
+        "files": files,
         "network": "none" if options.own_network == "none" else "",
-        "memory": f"{limits.memory_mb:,} MB per command, watched",
+        "processes": processes,
+        "memory": f"{options.limits.memory_mb:,} MB per command, watched",
         "cpu": "all cores, at a low priority",
         "git": ".git and .lmagent read-only",
     }
-    return Isolation(files=files, processes=processes, **texts | more)
+    return tuple(f"{name}: {text or 'not isolated'}" for name, text in (texts | more).items())
 
 
 def settings_of(
@@ -298,11 +283,11 @@ class ProcessBackend:
     is_isolated = False
     has_mounts = False
     image = ""
-    isolation = Isolation(processes="end with their command", memory="limit per command, watched")
 
     def __init__(self, workspace: Path, options: Options = Options()) -> None:
         self._workspace, self._options = workspace, options
         self.tools = NO_TOOLS
+        self.isolation = isolation_of(options, "", "end with their command", network="", cpu="", git="")
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here."""

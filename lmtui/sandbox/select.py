@@ -285,7 +285,7 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
         folder=path_inside(workspace) if backend.has_mounts else str(workspace),
         is_weaker=backend.name not in FULL,
         reason="; ".join(notes),
-        facts=backend.isolation.facts(),
+        facts=backend.isolation,
         asks_each_command=is_reduced,
     )
 

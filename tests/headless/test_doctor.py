@@ -18,7 +18,6 @@ from lmtui.headless.doctor import memory_rows, report, sandbox_rows
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import workspace_state_dir
-from lmtui.sandbox.backend import Isolation
 
 
 async def rows(
@@ -91,7 +90,7 @@ async def test_what_a_folder_asked_for_is_a_warning(
 ])  # fmt: skip
 def test_what_the_backends_are_worth_together(working: str, state: str, words: str) -> None:
     names = ("docker", "podman", "bubblewrap", "landlock", "process", "files")
-    found = sandbox_rows([BackendReport(name, name in working.split(), "no", "Mend it.", Isolation(), 1) for name in names])
+    found = sandbox_rows([BackendReport(name, name in working.split(), "no", "Mend it.", (), 1) for name in names])
     verdict = [row for row in found if row.name == "sandbox"]
     assert [(row.state, row.text.startswith(words), row.hint) for row in verdict] == [(state, True, "Mend it.")] * bool(words)
 

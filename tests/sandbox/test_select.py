@@ -11,7 +11,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.sandbox import backend, bubblewrap
-from lmtui.sandbox.backend import GUEST, Isolation, LandlockBackend, Options, ProcessBackend
+from lmtui.sandbox.backend import GUEST, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.mount_layout import SandboxLayout
@@ -38,7 +38,7 @@ class Boastful(ProcessBackend):
     name = "boastful"
     network = "none"
     is_isolated = True
-    isolation = Isolation(files="all")
+    isolation: tuple[str, ...] = ("files: all",)
 
 
 async def test_what_fails_falls_to_the_next_and_the_reason_is_kept(workspace: Path) -> None:
