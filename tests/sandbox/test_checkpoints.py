@@ -208,19 +208,17 @@ def _size(folder: Path) -> int:
 
 
 async def test_a_folder_that_became_a_link_is_put_back(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    fill(workspace, {"pkg/a.txt": "a\n", "pkg/deep/b.txt": "b\n"})
+    fill(workspace, {"pkg/a.txt": "a\n", "pkg/deep/b.txt": "b\n", "other/a.txt": "other\n"})
     sandbox = await open_sandbox("process")
-    before = await sandbox.checkpoints.snapshot()
-    was = tree_of(workspace)
-    (workspace / "pkg").rename(workspace / "lib")
-    (workspace / "pkg").symlink_to("lib")
-    linked = tree_of(workspace)
-    after = await sandbox.checkpoints.snapshot()
-    paths = [change.path for change in await sandbox.checkpoints.changes(before.id, after.id)]
-    await sandbox.checkpoints.restore(before.id, paths, expected=after.id)
-    assert tree_of(workspace) == was
-    await sandbox.checkpoints.restore(after.id, paths, expected=before.id)
-    assert tree_of(workspace) == linked
+    before, was = await sandbox.checkpoints.snapshot(), tree_of(workspace)
+    for target in ("lib", "other", "../nowhere"):
+        (workspace / "pkg").rename(workspace / "lib")
+        (workspace / "pkg").symlink_to(target)
+        after, linked = await sandbox.checkpoints.snapshot(), tree_of(workspace)
+        paths = [change.path for change in await sandbox.checkpoints.changes(before.id, after.id)]
+        for source, expected, found in ((before, after, was), (after, before, linked), (before, after, was)):
+            await sandbox.checkpoints.restore(source.id, paths, expected=expected.id)
+            assert tree_of(workspace) == found, target
 
 
 async def test_nothing_is_put_back_through_a_link_that_came_since(workspace: Path, open_sandbox: OpenSandbox) -> None:

@@ -115,8 +115,8 @@ class Store:
         left_out: list[str] = []
         gone: list[str] = []
         for path, is_held in self._touched().items():
-            if is_held and self._is_folder(path):
-                gone.append(path)  # a folder stands where a file was
+            if is_held and (self._is_folder(path) or self.not_a_folder_above(path) is not None):
+                gone.append(path)  # there is a folder now, or its own folder is none
             elif self.can_hold(path):
                 changed.append(path)
             else:
@@ -350,6 +350,17 @@ class Store:
             return stat.S_ISDIR(os.stat(path, dir_fd=self.root.fd, follow_symlinks=False).st_mode)
         except OSError:
             return False
+
+    def not_a_folder_above(self, path: str) -> str | None:
+        """Return the first link or file in the place of a folder above a path."""
+        for above in (path[:at] for at, char in enumerate(path) if char == "/"):
+            try:
+                mode = os.stat(above, dir_fd=self.root.fd, follow_symlinks=False).st_mode
+            except OSError:
+                return None
+            if not stat.S_ISDIR(mode):
+                return above
+        return None
 
     def _remember_modes(self) -> None:
         """Keep the bits of files that are more private than git can tell; those of a file that is gone stay known."""

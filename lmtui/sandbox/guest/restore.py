@@ -94,7 +94,7 @@ def _is_as_expected(store: Store, path: str, now: TreeEntry, going: set[str], si
 
     A file that changed after `since_ns` is not, whatever it holds.
     """
-    if (above := _not_a_folder_above(store, path)) is not None:
+    if (above := store.not_a_folder_above(path)) is not None:
         return now.mode == ABSENT and above in going  # behind a link there is nothing of ours
     try:
         info = os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
@@ -113,20 +113,6 @@ def _is_as_expected(store: Store, path: str, now: TreeEntry, going: set[str], si
             for name in files
         ]
     return going.issuperset(inside)
-
-
-def _not_a_folder_above(store: Store, path: str) -> str | None:
-    """Return the first link or file in the place of a folder above a path."""
-    parts = path.split("/")
-    for end in range(1, len(parts)):
-        above = "/".join(parts[:end])
-        try:
-            mode = os.stat(above, dir_fd=store.root.fd, follow_symlinks=False).st_mode
-        except OSError:
-            return None
-        if not stat.S_ISDIR(mode):
-            return above
-    return None
 
 
 def _is_content(store: Store, path: str, info: os.stat_result, now: TreeEntry) -> bool:
