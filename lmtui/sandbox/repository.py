@@ -73,13 +73,6 @@ def find_repository(workspace: Path, home: Path | None = None) -> Repository:
     return replace(found, config=str(_kept_settings(workspace, found, home) / "config"))
 
 
-def is_of_another(workspace: Path, folder: str) -> bool:
-    """Tell whether a folder below the workspace belongs to a repository in it that is not a submodule.  Blocks."""
-    above = (workspace / folder, *(workspace / folder).parents)
-    own = next((each for each in above if each == workspace or owner_of(each, ".git") is not None), workspace)
-    return own != workspace and is_plain_folder(own, ".git")
-
-
 def local_remote(url: str, workspace: Path) -> Path | None:
     """Return the folder of another repository on this machine, None for any other address.  Blocks.
 

@@ -49,7 +49,7 @@ from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import can_show, fetching, find_missing, with_remote
 from lmtui.sandbox.proxy import Proxy
-from lmtui.sandbox.repository import is_of_another, local_remote
+from lmtui.sandbox.repository import local_remote
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_states import SandboxCheckpoints, SandboxListing, read_entries
@@ -61,7 +61,6 @@ _MAX_MESSAGE_BYTES = 100_000
 _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _LOOKING = frozenset({"read", "real", "listing", "glob", "grep"})
 _READ_ONLY_GIT = re.compile(r"(?is)\.git\b.{0,200}read-only|index\.lock|temporary object directory")
-_OTHER_GIT = "[the .git of another repository in the workspace is read-only; the user can run this in a terminal]"
 _LITERAL = "[git takes paths as they are written here, patterns too: name the files]"
 _GIT_UNDO = "[/undo restores the files; commits, branches and stashes stay]"
 _REMOTE_URL = re.compile(r"^(.+)\t(.*) \((fetch|push)\)", re.MULTILINE)
@@ -186,8 +185,6 @@ class WorkspaceSandbox:
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         is_real = self._overlay is None and self._instance_kind is InstanceKind.MAIN
         git_commands = writing_git_commands(command, str(self._pool.workspace)) if chosen.backend.is_isolated else ()
-        is_other = any(is_of_another(self._pool.workspace, each.folder) for each in git_commands)
-        git_commands = () if is_other else git_commands
         if self._overlay is not None and (with_packages or git_commands):
             raise SandboxUnavailable(_NOT_REAL)
         if is_real and git_commands:
@@ -212,7 +209,7 @@ class WorkspaceSandbox:
         ]
         is_refused = _READ_ONLY_GIT.search(result.output) or (result.exit_code and not result.output)  # `stash` says nothing
         if chosen.backend.has_mounts and is_refused and names_writing_git(command):
-            notes.append(_OTHER_GIT if is_other else _GIT_HINT)
+            notes.append(_GIT_HINT)
         notes += [*await self._ways(result, chosen, gate), *self._masks_met(result)]
         return _with_notes(result, notes, findings)
 

@@ -285,10 +285,9 @@ async def test_a_repository_that_is_not_a_submodule_is_not_changed_next_to_the_o
     (workspace / "own/.git/COMMIT_EDITMSG").unlink()
     (workspace / "own/.git/COMMIT_EDITMSG").symlink_to("../../.git/config")
     before = (workspace / ".git/config").read_text()
-    for folder in ("false/sub", "linked"):
+    for folder in ("false/sub", "linked", "own"):
         with pytest.raises(SandboxError, match=r"another repository|link"):
             await sandbox.run_command(f"git -C {folder} commit --allow-empty -m x")
-    assert "[the .git of another repository" in (await sandbox.run_command("git -C own commit -am x")).text
     assert (workspace / ".git/config").read_text() == before
 
 

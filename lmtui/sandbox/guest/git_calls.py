@@ -98,7 +98,7 @@ def in_folder(settings: Settings, folder: str) -> Settings:
         named = os.fsdecode(file.read(_MAX_GITFILE_BYTES).strip().removeprefix(b"gitdir: "))
     git_dir = os.path.realpath(os.path.join(inner, named))
     if not named or not git_dir.startswith(f"{os.path.realpath(common)}/modules/"):  # those no command can change
-        raise Refused(f"git: {folder} is in another repository: open that folder")
+        raise Refused(f"git: {folder} is in another repository: open that folder, or run this in a terminal")
     return settings.with_values(root=path, workspace=inner, git_dir=git_dir, git_top=inner)
 
 
