@@ -44,7 +44,6 @@ class NetworkApprovals:
 _REQUEST = re.compile(rb"CONNECT ([!-~]{1,300}):443 HTTP/1\.[01]\r\n")
 _MAX_HEAD_BYTES = 8192
 _HEAD_S = 10.0
-_REMEMBERED_S = 30.0
 _LOOKUP_S = 10.0
 _CONNECT_S = 15.0
 _IDLE_S = 300
@@ -87,7 +86,6 @@ class Proxy:
         self._named = named
         self._gate = gate
         self._look_up = resolve or _look_up
-        self._found: dict[str, asyncio.Future[list[str]]] = {}
         self._connect = connect or _open
         self._server: asyncio.Server | None = None
         self._folder: Path | None = None
@@ -149,7 +147,7 @@ class Proxy:
     async def _reach(self, host: str) -> Streams:
         try:
             async with asyncio.timeout(_LOOKUP_S):
-                addresses = await self._resolve(host)
+                addresses = await self._look_up(host)
         except (OSError, TimeoutError) as error:
             raise _Refused(f"{host} cannot be looked up") from error
         if not addresses or not (host in self._named or all(map(is_public, addresses))):
@@ -159,14 +157,6 @@ class Proxy:
                 async with asyncio.timeout(_CONNECT_S):
                     return await self._connect(address)
         raise _Refused(f"{host} does not answer")
-
-    async def _resolve(self, host: str) -> list[str]:
-        """Return the addresses of a host; tools open many connections to one at once."""
-        found = self._found.get(host)
-        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
-            found = self._found[host] = asyncio.ensure_future(self._look_up(host))
-            asyncio.get_running_loop().call_later(_REMEMBERED_S, self._found.pop, host, None)
-        return await asyncio.shield(found)
 
 
 def _tell(gate: HostApproval | None, host: str, sent: int = 0, received: int = 0, why: str = "") -> None:
