@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import codecs
 import contextlib
 import logging
 import os
+import secrets
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -394,7 +396,6 @@ def _words(backend: Backend, launch: Launch, *, can_write: bool) -> str:
 _STOP_S = 3.0
 _MAX_FRAME_BYTES = 8_388_608
 _MAX_HELD_CHARS = 400_000
-_FRAMES_AT_ONCE = 100
 
 
 @dataclass(slots=True)
@@ -419,6 +420,38 @@ class _Held:
         return sanitize(last_states(self.head + between + self.tail))
 
 
+class _Spoken:
+    """Tells what code prints from its interpreter's lines; see `guest/interpreter.py`."""
+
+    def __init__(self) -> None:
+        self.word = secrets.token_hex(16)
+        self._mark = f"\0{self.word}".encode()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> Iterator[str | protocol.Message]:
+        """Take up bytes, and yield the text and the lines that they complete.
+
+        Raises:
+            ProtocolError: a line that is not a JSON object, or has no end.
+        """
+        text, *marked = (self._rest + piece).split(self._mark)
+        self._rest = b""
+        for part in marked:
+            yield self._decoder.decode(text)
+            line, end, text = part.partition(b"\n")
+            if not end and (part is not marked[-1] or len(part) > _MAX_FRAME_BYTES):
+                raise protocol.ProtocolError("a line without an end")
+            if end:
+                yield protocol.parse(line)
+            else:
+                self._rest = self._mark + part
+        begun = text.rfind(b"\0", -len(self._mark)) if not self._rest else -1
+        if begun >= 0 and self._mark.startswith(text[begun:]):
+            text, self._rest = text[:begun], text[begun:]
+        yield self._decoder.decode(text)
+
+
 class SandboxInterpreter:
     """Implements `core.interpreter.Interpreter`; `hosts` are patterns of hosts that the code may reach."""
 
@@ -427,8 +460,8 @@ class SandboxInterpreter:
         self._hosts = hosts
         self._turn = asyncio.Lock()
         self._process: Served | None = None
-        self._decoder = protocol.Decoder(_MAX_FRAME_BYTES)
-        self._frames: deque[protocol.Message] = deque()  # unread ones
+        self._spoken = _Spoken()
+        self._unread: deque[str | protocol.Message] = deque()
 
     async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
         async with self._turn:
@@ -466,9 +499,9 @@ class SandboxInterpreter:
 
     async def _begin(self) -> Served:
         source = (GUEST / "interpreter.py").read_text(encoding="utf-8")
-        arguments = ("python3", "-I", "-u", "-X", "utf8", "-c", source)
+        self._spoken, self._unread = _Spoken(), deque()
+        arguments = ("python3", "-I", "-u", "-X", "utf8", "-c", source, self._spoken.word)
         launch = Launch(arguments, {"MPLBACKEND": "Agg"}, hosts=self._hosts, shows_added=True)
-        self._decoder, self._frames = protocol.Decoder(_MAX_FRAME_BYTES), deque()
         self._process = await (await self._found()).open(launch, lambda _: None)
         return self._process
 
@@ -489,32 +522,29 @@ class SandboxInterpreter:
         return True
 
     async def _until_done(self, process: Served, held: _Held, on_output: Callable[[str], None]) -> bool:
-        frames = 0
         while True:
-            frames += 1
-            if frames % _FRAMES_AT_ONCE == 0:
-                await asyncio.sleep(0)  # however many there are, the screen gets its turn
-            frame = await self._next(process)
-            if isinstance(frame.get("out"), str):
-                held.take(text := str(frame["out"]))
-                on_output(sanitize(text))
-            elif "image" in frame and len(held.images) < MAX_IMAGES:
-                held.images += _image(frame["image"], len(held.images) + 1)
-            elif "done" in frame:
-                return frame["done"] is True
+            spoken = await self._next(process)
+            if isinstance(spoken, str):
+                held.take(spoken)
+                on_output(sanitize(spoken))
+                await asyncio.sleep(0)  # however much it is, the screen gets its turn
+            elif "image" in spoken and len(held.images) < MAX_IMAGES:
+                held.images += _image(spoken["image"], len(held.images) + 1)
+            elif "done" in spoken:
+                return spoken["done"] is True
 
-    async def _next(self, process: Served) -> protocol.Message:
-        """Return the next frame; one that is waited for no longer stays unread as a whole.
+    async def _next(self, process: Served) -> str | protocol.Message:
+        """Return the next text or line; what is waited for no longer stays unread as a whole.
 
         Raises:
-            ProtocolError: the interpreter has ended, or says what no frame can be.
+            ProtocolError: the interpreter has ended, or says what no line can be.
         """
-        while not self._frames:
+        while not self._unread:
             piece = await process.read()
             if not piece:
                 raise protocol.ProtocolError("the interpreter has ended")
-            self._frames += self._decoder.feed(piece)
-        return self._frames.popleft()
+            self._unread += filter(None, self._spoken.feed(piece))
+        return self._unread.popleft()
 
 
 def _image(told: object, number: int) -> list[Image]:

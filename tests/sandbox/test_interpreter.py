@@ -109,16 +109,16 @@ async def test_what_it_makes_for_programs_outside_is_set_aside(name: str, begin:
 
 
 class Liar:
-    """A program that says anything."""
+    """A program that says anything; a `MARK` is what its lines begin with."""
 
-    place = "nowhere"
+    place, word = "nowhere", b""
 
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = list(pieces)
         self.is_closed = False
 
     async def read(self) -> bytes:
-        return self.pieces.pop(0) if self.pieces else b""
+        return self.pieces.pop(0).replace(b"MARK", b"\0" + self.word) if self.pieces else b""
 
     async def write(self, data: bytes) -> None:
         if self.is_closed:
@@ -134,7 +134,8 @@ class OneLauncher:
         self.program = program
 
     async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Liar:
-        del launch, on_error
+        del on_error
+        self.program.word = launch.arguments[-1].encode()
         return self.program
 
     @contextlib.asynccontextmanager
@@ -151,15 +152,15 @@ def bench_of(program: Liar) -> Bench:
     return Bench(launcher)
 
 
-def framed(text: str) -> bytes:
-    return len(text.encode()).to_bytes(4, "big") + text.encode()
+def line(text: str) -> bytes:
+    return f"MARK{text}\n".encode()
 
 
 @pytest.mark.parametrize(
     "pieces",
     [
-        (b"\xff\xff\xff\xff",), (framed("not json"),), (b"\0\0",), (framed('{"out": "a"}')[:7],), (),
-        (framed("[" * 100_000),), (framed("[]"),),
+        (b"\xff\xff\xff\xff",), (line("not json"),), (b"\0\0",), (line('{"done": 1}')[:7],), (), (line("[" * 100_000),),
+        (line("[]"),), (b"MARK" + b"x" * 9_000_000,), (b'MARK{"done": true}' + line('{"done": true}'),),
     ],
 )  # fmt: skip
 async def test_whatever_a_broken_interpreter_says_it_is_ended(pieces: tuple[bytes, ...]) -> None:
@@ -170,19 +171,12 @@ async def test_whatever_a_broken_interpreter_says_it_is_ended(pieces: tuple[byte
     assert liar.is_closed
 
 
-async def test_odd_frames_are_passed_over_and_pictures_checked() -> None:
-    frames = (
-        '{"out": 5}',
-        "{}",
-        '{"image": "!!"}',
-        '{"image": "aGVsbG8="}',
-        f'{{"image": "{PNG}"}}',
-        '{"out": "\\u001b[31mred"}',
-    )
-    liar = Liar(*[framed(each) for each in (*frames, '{"done": 1}')])
+async def test_odd_lines_are_passed_over_and_pictures_checked() -> None:
+    lines = ('{"out": 5}', "{}", '{"image": "!!"}', '{"image": "aGVsbG8="}', f'{{"image": "{PNG}"}}', '{"done": 1}')
+    liar = Liar(b"\x1b[31mr\0ed\0", b"".join(map(line, lines)))
 
     ran = await bench_of(liar).run("1")
-    assert (ran.output, len(ran.images), ran.is_ok, ran.left) == ("red", 1, False, ("set aside",))
+    assert (ran.output, len(ran.images), ran.is_ok, ran.left) == ("r␀ed␀", 1, False, ("set aside",))
 
 
 class Slow(Liar):
@@ -206,9 +200,10 @@ class Slow(Liar):
         return await super().read()
 
 
-async def test_a_frame_of_which_half_was_read_when_it_was_stopped_is_not_lost() -> None:
-    whole = framed('{"out": "all of it"}')
-    slow = Slow(whole[:9], late=(whole[9:], framed('{"done": false}')))
+@pytest.mark.parametrize("at", [9, 13, 17])
+async def test_a_line_of_which_half_was_read_when_it_was_stopped_is_not_lost(at: int) -> None:
+    whole = b"all of it" + line('{"done": false}')
+    slow = Slow(whole[:at], late=(whole[at:],))
 
     running = asyncio.create_task(bench_of(slow).run("1", 0.05))
     await until(lambda: len(slow.told) >= 2)
@@ -219,7 +214,7 @@ async def test_a_frame_of_which_half_was_read_when_it_was_stopped_is_not_lost() 
 
 
 async def test_however_often_it_is_cancelled_the_next_code_waits_until_it_has_stopped() -> None:
-    slow = Slow(late=(framed('{"out": "old"}'), framed('{"done": false}'), framed('{"out": "new"}'), framed('{"done": true}')))
+    slow = Slow(late=(b"old" + line('{"done": false}'), b"new", line('{"done": true}')))
 
     bench = bench_of(slow)
     running = asyncio.create_task(bench.run("1"))

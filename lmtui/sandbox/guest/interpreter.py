@@ -1,100 +1,62 @@
-"""A Python that stays: it runs code that comes in frames, keeps its names, and sends back what is printed and shown.
+"""A Python that stays: it runs code that comes in frames, keeps its names, prints, and sends pictures in between.
 
 Runs inside the sandbox, on the standard library alone, by its source.  A frame is its length (4 bytes, big-endian) and a JSON
-object: `{"code"}` and `{"stop"}` come in; `{"out"}`, `{"image"}` (a PNG, base64) and `{"done"}` go out, the last with `ok`.
+object: `{"code"}` or `{"stop"}`.  Lines go out, each a JSON object behind a word that the first argument says: `{"image"}` (a
+PNG, base64), and at the end `{"done"}` with whether all went well.
 """
 
 from __future__ import annotations
 
-import array
 import ast
 import base64
 import code
-import codecs
 import contextlib
-import fcntl
 import inspect
 import io
 import json
 import linecache
 import os
 import queue
-import select
 import signal
 import struct
 import sys
-import termios
 import threading
-import time
 import traceback
 import types
 
 _MAX_VALUE_CHARS = 20_000
-_MAX_FRAME_BYTES = 4_000_000
+_MAX_LINE_BYTES = 4_000_000
 _MAX_IMAGES = 4
 _CELL = "<cell "
 
 
-class Channel:
-    """The way out: frames, never mixed with what code prints."""
+class MarkedOutput:
+    """Where all goes that is printed, and lines in between, each behind a zero byte and a word."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._lock = threading.Lock()
+    def __init__(self, word: str) -> None:
+        self._mark = f"\0{word}".encode()
+        self._descriptor = os.dup(1)
+        os.dup2(1, 2)
 
-    def send(self, frame: dict[str, object]) -> bool:
-        """Send one frame whole; False for one that is too large, of which nothing is sent."""
-        data = json.dumps(frame).encode()
-        if len(data) > _MAX_FRAME_BYTES:
+    def send(self, line: dict[str, object]) -> bool:
+        """Send one line whole, behind what was printed; False, and nothing, if it is too large."""
+        data = json.dumps(line).encode()
+        if len(data) > _MAX_LINE_BYTES:
             return False
-        view = memoryview(struct.pack(">I", len(data)) + data)
-        with self._lock:
-            while view:
-                view = view[os.write(self._descriptor, view) :]
-        return True
-
-
-class Printed:
-    """What this process and its children print goes through a pipe, and from there out as frames."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._moving = threading.Lock()
-        self._reader, writer = os.pipe()
-        os.dup2(writer, 1)
-        os.dup2(writer, 2)
-        os.close(writer)
-        threading.Thread(target=self._move, daemon=True).start()
-
-    def drain(self) -> None:
-        """Wait until all that was printed is sent."""
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):  # the code closed it
                 stream.flush()
-        left = array.array("i", [0])
-        while True:
-            with self._moving:
-                fcntl.ioctl(self._reader, termios.FIONREAD, left)
-                if not left[0]:
-                    return
-            time.sleep(0.0005)
-
-    def _move(self) -> None:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        while True:
-            select.select([self._reader], [], [])
-            with self._moving:
-                data = os.read(self._reader, 65_536)
-                if not data:
-                    return
-                self._channel.send({"out": decoder.decode(data)})
+        view = memoryview(self._mark + data + b"\n")
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        return True
 
 
 class InterpreterSession(code.InteractiveInterpreter):
     """The names of the code so far, and the cells that they come from."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, output: MarkedOutput) -> None:
+        self._output = output
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
         super().__init__(module.__dict__)
@@ -169,7 +131,7 @@ class InterpreterSession(code.InteractiveInterpreter):
         plots.close("all")
 
     def _send_picture(self, data: bytes) -> None:
-        if not self._channel.send({"image": base64.b64encode(data).decode()}):
+        if not self._output.send({"image": base64.b64encode(data).decode()}):
             print(f"(a picture of {len(data):,} bytes is too large to be shown)")
 
 
@@ -197,12 +159,11 @@ def _take_frames(source: io.BufferedReader, cells: queue.Queue[str | None], main
 
 def main() -> None:
     """Serve until the input ends."""
-    source, channel = os.fdopen(os.dup(0), "rb"), Channel(os.dup(1))
+    source, output = os.fdopen(os.dup(0), "rb"), MarkedOutput(sys.argv.pop())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    printed = Printed(channel)
     sys.path.insert(0, "")  # the workspace, wherever the code goes
     cells: queue.Queue[str | None] = queue.Queue()
-    session, busy = InterpreterSession(channel), threading.Event()
+    session, busy = InterpreterSession(output), threading.Event()
     reader = threading.Thread(target=_take_frames, args=(source, cells, threading.get_ident(), busy), daemon=True)
     reader.start()
     while True:
@@ -218,8 +179,7 @@ def main() -> None:
         busy.clear()
         for _ in range(2):  # a late stop must not cost the answer
             with contextlib.suppress(KeyboardInterrupt):
-                printed.drain()
-                channel.send({"done": ok})
+                output.send({"done": ok})
                 break
 
 

@@ -82,11 +82,16 @@ class Decoder:
                 break
             body = bytes(self._buffer[4 : 4 + size])
             del self._buffer[: 4 + size]
-            messages.append(_parse(body))
+            messages.append(parse(body))
         return messages
 
 
-def _parse(body: bytes) -> Message:
+def parse(body: bytes) -> Message:
+    """Return the JSON object of a frame or a line.
+
+    Raises:
+        ProtocolError: it is none.
+    """
     try:
         message = json.loads(body)
     except (ValueError, RecursionError) as error:
