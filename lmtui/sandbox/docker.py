@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -75,7 +74,7 @@ class ContainerLink(Link):
 
 # The profile for the engine's `security_opt`: what is not named is refused; for clone3 libc falls back to clone.  The arguments
 # of clone are namespaces, those of socket families (unix, internet, netlink), those of personality plain, PER_LINUX32, UNAME26.
-PROFILE = Path(__file__).with_name("seccomp.json").read_text("ascii")
+PROFILE = Path(__file__).with_name("seccomp.json")
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSTEM_PATH = (*_PATH_INSIDE.split(":"), "/opt/lmtui/bin")
 _OWN_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
@@ -101,7 +100,6 @@ class DockerBackend:
         self.image = options.image
         self._image_variables: dict[str, str] = {}
         self._engine: DockerClient | None = None
-        self._files: list[str] = []
         files = "only the workspace; everything else is the image's, read-only"
         self.isolation = isolation_of(options, files, f"own container, at most {self._limits.processes}")
 
@@ -127,9 +125,6 @@ class DockerBackend:
         if self._engine is not None:
             await asyncio.to_thread(self._engine.close)
             self._engine = None
-        for file in self._files:
-            await asyncio.to_thread(os.unlink, file)
-        self._files.clear()
 
     async def _remove(self, container_id: str) -> None:
         """Remove a container if it is still there."""
@@ -256,7 +251,7 @@ class DockerBackend:
         return self._limits.memory_mb + self._limits.tmp_mb + _OWN_MEMORY_MB
 
     def _profile(self) -> str:
-        return PROFILE
+        return PROFILE.read_text("ascii")
 
     def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
         """Return what of the isolation the engine did not take over, or an empty text."""
@@ -363,11 +358,7 @@ class PodmanBackend(DockerBackend):
         return f"{owner.st_uid}:{owner.st_gid}"
 
     def _profile(self) -> str:
-        """Return the path of the profile: Podman reads it from a file."""
-        with tempfile.NamedTemporaryFile("w", prefix="lmtui-seccomp-", suffix=".json", delete=False, encoding="ascii") as file:
-            file.write(super()._profile())
-        self._files.append(file.name)
-        return file.name
+        return str(PROFILE)  # Podman reads it from a file
 
     def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
         """Return what was not taken over; Podman lists dropped capabilities one by one, the self-test sees them from guest."""

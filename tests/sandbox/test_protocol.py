@@ -72,7 +72,7 @@ def test_a_foreign_abi_is_killed() -> None:
 
 
 def test_the_container_profile_allows_what_programs_need_and_names_no_refused_call() -> None:
-    profile = json.loads(docker.PROFILE)
+    profile = json.loads(docker.PROFILE.read_text())
     plain = set(profile["syscalls"][0]["names"])
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
     assert {"read", "openat2", "execve", "futex", "seccomp"} <= plain
