@@ -15,7 +15,7 @@ async def test_notes_are_added_shown_and_forgotten_without_a_model(program: Prog
     gone = await program.run("memory", "forget", "brief")
     assert (gone.code, gone.out.splitlines()[0]) == (0, "1 note forgotten")
     assert (await program.run("memory", "forget", "brief")).code == 1
-    for action in ("edit", "show", "review"):
+    for action in ("show", "review"):
         assert "takes no words" in (await program.run("memory", action, "Be brief.")).err
     assert len((await program.run("memory", "show", "--json")).json) == 1
     assert "'user'" in (wrong := await program.run("memory", "--scope", "both")).err

@@ -33,7 +33,7 @@ def task(
     number: int, title: str, state: str, *attempts: TaskAttempt, after: tuple[int, ...] = (), why: str = ""
 ) -> PipelineTask:
     spec = TaskSpec(title, TEXT, ("parser/lexer.py",), after, ("pytest -q tests/test_lexer.py",), "lexer")
-    return PipelineTask(number, spec, PipelineState(state), attempts, float(number), why=why)
+    return PipelineTask(number, spec, PipelineState(state), attempts, why=why)
 
 
 def some_plan() -> PipelinePlan:

@@ -154,18 +154,6 @@ class MemoryFiles:
         kept = new if old.scope is new.scope else None
         self._change(old.scope, lambda text: edited(text, old.scope, (old.key,), kept))
 
-    def begin(self, scope: MemoryScope) -> None:
-        """Make a file with nothing but its head, where there is none.
-
-        Raises:
-            UsageError: it cannot be made.
-        """
-        self._change(scope, lambda text: text if text.strip() else f"{_HEADS[scope]}\n\n")
-
-    def trust_now(self) -> None:
-        """Trust the file as it is: the user wrote it."""
-        self._bless(self._read(MemoryScope.PROJECT))
-
     def _change(self, scope: MemoryScope, edit: Callable[[str], str]) -> None:
         """Put another text in the place of a file's, in one step; what fails leaves it as it was."""
         path, is_project = self.path(scope), scope is MemoryScope.PROJECT

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -21,16 +18,15 @@ from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note
 from lmtui.features.memory.values import NO_PROPOSALS, MemoryProposal, WorkspaceMemory, proposal_lines
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall, FeatureHost, Import, text_to_import
-from lmtui.paths import without_keys
 
 _INDEX_S = 600.0  # the first time a large workspace is indexed
-_ACTIONS = ("show", "search", "add", "edit", "forget", "review")
-_WITHOUT_WORDS = {"show", "edit", "review"}
+_ACTIONS = ("show", "search", "add", "forget", "review")
+_WITHOUT_WORDS = {"show", "review"}
 
 
 def memory_parser() -> Parser:
     """Return the parser of `lmtui memory`."""
-    doc = "Show, search and change the notes for this folder and for all folders. edit opens the file in $EDITOR; review goes \
+    doc = "Show, search and change the notes for this folder and for all folders. review goes \
 through the proposals of finished sessions."
     parser = make_parser("memory", doc, 'lmtui memory add "Run the tests with make check"')
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
@@ -52,8 +48,6 @@ async def memory(call: CommandCall) -> int:
         raise UsageError(f"`lmtui memory {arguments.action}` takes no words", "To add a note, run `lmtui memory add TEXT`.")
     files = MemoryFiles(call.workspace.workspace)
     match arguments.action:
-        case "edit":
-            return await asyncio.to_thread(_edit, files, scope or MemoryScope.PROJECT)
         case "search":
             return await _search(call, files, words)
         case "add":
@@ -138,21 +132,6 @@ async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
             await search.close()
     print_report([*map(asdict, hits)], hit_lines(hits) or ["nothing found"], is_json=call.arguments.json)
     return 0 if hits else 1
-
-
-def _edit(files: MemoryFiles, scope: MemoryScope) -> int:
-    """Open a file of notes in the user's editor; what the user wrote there is trusted.  Blocks."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    path = files.path(scope)
-    if not editor or not sys.stdin.isatty():
-        raise UsageError("no editor to open", f"Set EDITOR, or edit {path} yourself.")
-    if scope is MemoryScope.PROJECT and (problems := files.problems()):
-        raise UsageError(problems[0])
-    files.begin(scope)
-    code = subprocess.run([*shlex.split(editor), str(path)], check=False, env=without_keys(os.environ)).returncode
-    if scope is MemoryScope.PROJECT:
-        files.trust_now()
-    return code
 
 
 def imports(host: FeatureHost) -> list[Import]:

@@ -35,7 +35,7 @@ def report_object(
         "plan": {"id": plan.id, "name": plan.name, "path": plan.path, "created": plan.created.isoformat()},
         "status": "not done" if reasons else "done",
         "reasons": [*reasons],
-        "tasks": [_task_object(each) for each in plan.queue],
+        "tasks": [_task_object(each) for each in plan.tasks],
         "totals": {
             "tasks": len(plan.tasks), **counts, "attempts": len(attempts),
             "rework": sum(max(0, len(each.attempts) - 1) for each in done),
@@ -127,8 +127,8 @@ def task_checkpoint(plan: PipelinePlan, task: PipelineTask) -> str:
     last = task.last
     is_done = task.state in OVER
     changed = [f"`{sanitize_line(each)}`" for each in last.files]
-    following = [each for each in plan.queue if each.state is PipelineState.READY and not plan.waits_for(each)]
-    lost = [each for each in plan.queue if task.id in each.spec.after and each.state not in OVER]
+    following = [each for each in plan.tasks if each.state is PipelineState.READY and not plan.waits_for(each)]
+    lost = [each for each in plan.tasks if task.id in each.spec.after and each.state not in OVER]
     sections = {
         "Done": [_attempt_line(each) for each in task.attempts]
         + ([f"> {sanitize_line(' '.join(last.summary.split()))}"] if last.summary else []),
@@ -171,7 +171,7 @@ _MOST_NEXT = 5
 def review_log(plan: PipelinePlan) -> str:
     """Return what was found in each attempt at each task, a line each, in the order of the tasks."""
     lines: list[str] = []
-    for task in plan.queue:
+    for task in plan.tasks:
         for each in task.attempts:
             what = f"failed at {each.stage}" if each.stage else "passed"
             lines.append(f"task {task.id} attempt {each.number}: {what} ({each.session})")
@@ -181,7 +181,7 @@ def review_log(plan: PipelinePlan) -> str:
 
 def tasks_json(plan: PipelinePlan) -> str:
     """Return the task list of a plan as JSON."""
-    tasks = [{"id": each.id, **asdict(each.spec)} for each in plan.queue]
+    tasks = [{"id": each.id, **asdict(each.spec)} for each in plan.tasks]
     return report_json({"schema_version": SCHEMA_VERSION, "plan": plan.id, "tasks": tasks})
 
 

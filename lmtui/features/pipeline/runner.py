@@ -405,7 +405,7 @@ class PlanRunner:
             reasons.append(f"{pluralize(len(rest), 'task')} not done: {', '.join(str(each.id) for each in rest[:20])}{only}")
         asked = "BLOCKING question {} without an answer: {}"
         reasons += [asked.format(number, text) for number, text in plan.open_questions.items()]
-        done = [each for each in plan.queue if each.state is PipelineState.DONE]
+        done = [each for each in plan.tasks if each.state is PipelineState.DONE]
         commands = dict.fromkeys([*(command for each in done for command in each.spec.checks), *criteria])
         return [*reasons, *(await self.failing([*commands]))]
 

@@ -56,7 +56,7 @@ LOOK_S = 5.0  # another process may be at work
 MOST_PATCH_BYTES = 4_000_000
 STOP = ("Stop the pipeline?", "What is under way is ready again and starts over. What is done stays.")
 _VERBS = ("open", "diff", "details", "retry", "skip", "pause", "edit", "answer")
-_KEYS = ("column", "order", "pause_all", "plans", "new", "stop")
+_KEYS = ("column", "pause_all", "plans", "new", "stop")
 GAP_CELLS, CARD_ROWS = 2, 3  # two lines and a blank one
 _LEAST_CELLS = 112  # for all columns
 COLUMNS: Line = (("Ready", "muted"), ("Working", "accent"), ("Checking", "accent"), ("Needs you", "warn"), ("Done", "good"))
@@ -85,11 +85,11 @@ Item = PipelineTask | BlockingQuestion
 
 
 def columns_of(plan: PipelinePlan | None) -> list[list[Item]]:
-    """Return what is in each column: in the order of the queue, what is done last first."""
+    """Return what is in each column: in the order of the plan, what is done last first."""
     found: list[list[Item]] = [[] for _ in COLUMNS]
     if plan is not None:
         found[NEEDS_YOU] += [BlockingQuestion(*each) for each in plan.open_questions.items()]
-        for task in plan.queue:
+        for task in plan.tasks:
             found[_COLUMN_OF[task.state]].append(task)
     found[DONE].reverse()
     return found
@@ -575,7 +575,6 @@ def _usable(plan: PipelinePlan, item: Item) -> set[str]:
     usable |= {"diff"} if any(each.patch for each in item.attempts) else set()
     usable |= {"retry"} if item.state is State.FAILED else set()
     usable |= {"skip"} if item.state in (State.READY, State.FAILED) else set()
-    usable |= {"order"} if item.state is State.READY else set()
     usable |= {"pause"} if item.state not in OVER else set()
     return usable | ({"edit"} if not is_working and item.state not in OVER else set())
 

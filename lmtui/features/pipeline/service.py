@@ -323,7 +323,7 @@ class PipelineService(WorkspaceFeature):
         finally:
             await to_the_end(session.close())
         name = _NOT_IN_NAMES.sub("-", PurePosixPath(path).stem)[:60].strip("-.") or "plan"
-        tasks = tuple(PipelineTask(number, spec, order=float(number)) for number, spec in specs.items())
+        tasks = tuple(PipelineTask(number, spec) for number, spec in specs.items())
         plan = PipelinePlan(plan_id(text), name, path, datetime.now(UTC), tasks, open_questions(text), session.id)
         plan = with_spec(plan, open_questions((await self._texts(path))[1]))
         await self.write(plan, {"tasks.json": tasks_json(plan)}, "Add the task list", options)

@@ -38,7 +38,7 @@ def pipeline_parser() -> Parser:
         "  preflight PLAN.md      show the size, parts and problems of a plan; changes nothing\n"
         "  status                 list plans and tasks\n"
         "  retry-failed [PLAN]    make failed tasks ready again\n"
-        "  retry|skip|pause|resume|earlier|later PLAN N    change task N\n"
+        "  retry|skip|pause|resume PLAN N    change task N\n"
         "  answer PLAN N TEXT     answer a BLOCKING question\n"
         "  done|gates [PLAN]      run all checks of a plan again, and say why it is not done\n"
         "  report [PLAN]          print the report of a plan\n"

@@ -321,7 +321,8 @@ def read_spec(text: str, spec: TaskSpec) -> TaskSpec:
     try:
         found = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"not valid TOML: {sanitize_line(str(error))}") from error
+        problem = str(error).replace("at end of document", f"at line {len(text.splitlines())}, the last one")
+        raise UsageError(f"not valid TOML: {sanitize_line(problem)}") from error
     known = asdict(spec)
     if unknown := sorted(found.keys() - known.keys()):
         raise UsageError(f"a task has no {sanitize_line(unknown[0])[:40]!r}, only {', '.join(known)}")

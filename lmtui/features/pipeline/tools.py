@@ -138,7 +138,7 @@ async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool)
     if plan is not None and pipeline.plan_id(shown) == plan.id:  # else the file has changed, and is planned again
         if plan.counts[pipeline.PipelineState.FAILED] and not plan.counts[pipeline.PipelineState.READY]:
             raise UsageError(f"only failed tasks are left: first {_form('retry')} or {_form('skip')}")
-        shown = "\n".join(task_item(each.spec) for each in plan.queue if each.state not in pipeline.OVER)
+        shown = "\n".join(task_item(each.spec) for each in plan.tasks if each.state not in pipeline.OVER)
         if is_real and plan.is_paused:
             await _plans(context).pause(plan.id, is_paused=False)
     if not is_real:
@@ -153,7 +153,7 @@ async def _change(given: PipelineArguments, context: ToolContext, *, is_real: bo
     path, plan, *_ = await _target(given, context)
     if plan is None:
         raise UsageError(f"{sanitize_line(path)} was not begun: {_form('run')} begins it")
-    failed = [each.id for each in plan.queue if each.state is pipeline.PipelineState.FAILED and each.attempts]
+    failed = [each.id for each in plan.tasks if each.state is pipeline.PipelineState.FAILED and each.attempts]
     tasks = [] if given.action == "pause" else [given.task] if given.task or given.action == "skip" else failed
     if not is_real:
         return " ".join((given.action, *map(str, tasks), f"in the plan {plan.name}"))
@@ -175,7 +175,7 @@ async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bo
         return "\n".join((*lines, f"Next: {_ADD}."))
     if given.task:
         return task_checkpoint(plan, plan.task(given.task))[:_MOST_CHECKPOINT_CHARS]
-    failed = [each for each in plan.queue if each.state is pipeline.PipelineState.FAILED]
+    failed = [each for each in plan.tasks if each.state is pipeline.PipelineState.FAILED]
     findings = [(task.id, each) for task in failed for each in task.last.findings[:3]]
     lines += [f"Task {number} failed: {sanitize_line(each)[:_MOST_CHARS]}" for number, each in findings]
     ways = f"{_form('retry', failed[0].id)} or {_form('skip', failed[0].id)}, then {_form('run')}." if failed else _form("run")

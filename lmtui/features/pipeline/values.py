@@ -119,7 +119,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class PipelineTask:
-    """One task of a plan.  `order` is its place in the queue, `why` says in words why it is where it is.
+    """One task of a plan.  `why` says in words why it is where it is.
 
     `not_before` (UTC) is when a task whose model server was away is tried again.  `commit` is the commit with its changes.
     """
@@ -128,7 +128,6 @@ class PipelineTask:
     spec: TaskSpec
     state: PipelineState = PipelineState.READY
     attempts: tuple[TaskAttempt, ...] = ()
-    order: float = 0.0
     is_paused: bool = False
     why: str = ""
     not_before: datetime | None = None
@@ -188,11 +187,6 @@ class PipelinePlan:
                 f"the plan {sanitize_line(self.name)} has no task {task_id}", "`lmtui pipeline status` lists them."
             )
         return found
-
-    @property
-    def queue(self) -> list[PipelineTask]:
-        """Return the tasks in the order in which they are done."""
-        return sorted(self.tasks, key=lambda each: (each.order, each.id))
 
     def waits_for(self, task: PipelineTask) -> tuple[int, ...]:
         """Return the ids of the tasks that have to be done before a task."""
@@ -279,7 +273,7 @@ def added_task(plan: PipelinePlan, spec: TaskSpec) -> PipelineTask:
     """Return a further task of a plan, the last one in its queue; raise `UsageError` if it cannot be one."""
     number = max((each.id for each in plan.tasks), default=0) + 1
     _require_possible(plan, number, spec, "added")
-    return PipelineTask(number, spec, order=max((each.order for each in plan.tasks), default=0.0) + 1)
+    return PipelineTask(number, spec)
 
 
 def edited_task(plan: PipelinePlan, task_id: int, spec: TaskSpec) -> PipelineTask:
@@ -318,7 +312,7 @@ def next_due(plan: PipelinePlan, phase: str = "") -> datetime | None:
 def _startable(plan: PipelinePlan, phase: str) -> Iterator[PipelineTask]:
     """Yield the tasks that nothing but a date holds up, in their order."""
     over = {each.id for each in plan.tasks if each.state in OVER}
-    for task in plan.queue:
+    for task in plan.tasks:
         is_ready = task.state is PipelineState.READY and not task.is_paused and phase in ("", task.spec.phase)
         if is_ready and over.issuperset(task.spec.after):
             yield task
@@ -361,15 +355,6 @@ def _freed(plan: PipelinePlan, task_ids: Collection[int]) -> Iterator[PipelineTa
         yield replace(task, state=PipelineState.READY, why="", not_before=None)
 
 
-def moved(plan: PipelinePlan, task: PipelineTask, by: int) -> PipelineTask:
-    """Return a task at an earlier (-1) or later (1) place in the queue."""
-    queue = [each for each in plan.queue if each.state is PipelineState.READY or each.id == task.id]
-    others = [each.order for each in queue if each.id != task.id] or [1.0]
-    to = min(max(0, queue.index(task) + by), len(queue) - 1)
-    bounds = (others[0] - 2.0, *others, others[-1] + 2.0)
-    return replace(task, order=(bounds[to] + bounds[to + 1]) / 2)
-
-
 class TaskAction(StrEnum):
     """What the user may do with a task."""
 
@@ -377,8 +362,6 @@ class TaskAction(StrEnum):
     SKIP = "skip"
     PAUSE = "pause"
     RESUME = "resume"
-    EARLIER = "earlier"
-    LATER = "later"
 
 
 def after_action(plan: PipelinePlan, task_id: int, action: TaskAction) -> list[PipelineTask]:
@@ -397,8 +380,6 @@ def after_action(plan: PipelinePlan, task_id: int, action: TaskAction) -> list[P
             return [replace(task, state=PipelineState.SKIPPED, why="skipped by the user"), *_freed(plan, (task_id,))]
         case TaskAction.PAUSE | TaskAction.RESUME if task.state not in OVER:
             return [replace(task, is_paused=action is TaskAction.PAUSE)]
-        case TaskAction.EARLIER | TaskAction.LATER if task.state is PipelineState.READY:
-            return [moved(plan, task, -1 if action is TaskAction.EARLIER else 1)]
         case _:
             raise UsageError(f"task {task_id} is {task.state}: {action} is not possible")
 
@@ -410,7 +391,7 @@ def status_lines(plans: Sequence[PipelinePlan]) -> list[str]:
         lines.append(f"{sanitize_line(plan.name)}  {plan.id}  {plan.summary()}")
         lines += [f"  not done: {sanitize_line(plan.problem)}"] if plan.problem else []
         lines += [f"  BLOCKING {number}: {sanitize_line(text)}" for number, text in plan.open_questions.items()]
-        lines += [f"  {task_line(plan, task)}" for task in plan.queue]
+        lines += [f"  {task_line(plan, task)}" for task in plan.tasks]
     return lines or ["No plans yet. `lmtui pipeline run PLAN.md` begins one."]
 
 

@@ -46,7 +46,7 @@ async def until_said(driver: Driver, words: str) -> None:
 
 
 @cases
-async def a_task_is_retried_skipped_paused_and_moved(driver: Driver) -> None:
+async def a_task_is_retried_skipped_and_paused(driver: Driver) -> None:
     await opened(driver, some_plan())
     await at(driver, 29)
     await driver.press("r")
@@ -54,11 +54,9 @@ async def a_task_is_retried_skipped_paused_and_moved(driver: Driver) -> None:
     await driver.press("p")
     assert plans(driver).task(29).is_paused
     assert "p resume" in driver.text()
-    await driver.press("p", "J")
+    await driver.press("p")
     assert not plans(driver).task(29).is_paused
-    assert 31 < plans(driver).task(29).order < 32
-    await driver.press("K", "s")
-    assert plans(driver).task(29).order < 31
+    await driver.press("s")
     assert plans(driver).task(29).state is PipelineState.SKIPPED
 
 
