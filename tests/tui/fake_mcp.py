@@ -211,7 +211,7 @@ def some_servers() -> list[McpServer]:
         McpServer("old", mine, ServerState.OFF, words="old-server"),
         McpServer(
             "schema", folder, ServerState.WAITING, words="node tools/schema-server.js --verbose",
-            warnings=('the key "netwrk" is not known: did you mean "network"?',),
+            warnings=('the key "netwrk" is not known; it is ignored',),
         ),
         McpServer("search", mine, ServerState.STARTING, "http", "network", "https://search.example/mcp"),
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl, BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import AnyUrl, BaseModel, Field, ValidationError
 
 from lmtui.features.folder_consent import replace_file
 from lmtui.features.mcp.values import ServerAddress
@@ -33,22 +33,12 @@ _CALLBACK = "/callback"
 Visit = Callable[[str], Awaitable[None]]
 
 
-def _valid(value: object, read: ValidatorFunctionWrapHandler) -> object:
-    try:
-        return read(value)
-    except ValidationError:
-        return None
-
-
-_Valid = WrapValidator(_valid)
-
-
 class _StoredLogin(BaseModel):
-    """What is kept of one server: its tokens, what it registered lmtui as, and the port of the way back; None if invalid."""
+    """What is kept of one server: its tokens, what it registered lmtui as, and the port of the way back."""
 
-    tokens: Annotated[OAuthToken | None, _Valid] = None
-    client: Annotated[OAuthClientInformationFull | None, _Valid] = None
-    port: Annotated[int | None, Field(ge=1, le=65_535), _Valid] = None
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+    port: Annotated[int | None, Field(ge=1, le=65_535)] = None
 
 
 class TokenStore:
@@ -95,7 +85,7 @@ class TokenStore:
     async def _read(self) -> _StoredLogin:
         try:
             return _StoredLogin.model_validate_json(await asyncio.to_thread(self._read_text) or "{}")
-        except ValidationError:  # not JSON
+        except ValidationError:  # what is broken is as good as nothing: the user logs in again
             return _StoredLogin()
 
     async def _write(self, **changes: object) -> None:

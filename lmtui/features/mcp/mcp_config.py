@@ -8,7 +8,6 @@ client_secret, scope), and two limits in seconds, `timeout_s` for a call and `st
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
@@ -30,7 +29,7 @@ from lmtui.features.mcp.tool_names import server_key
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, read_plain
 
-FILE_KEYS = ("mcpServers", "mcp_servers")
+FILE_KEYS = {"mcpServers", "mcp_servers"}
 # Keys of other programs that change nothing here: words for people, and tools that would run there without being asked about.
 _HARMLESS = frozenset({
     "description", "title", "icon", "version", "gallery", "tags", "alwaysAllow", "autoApprove", "trust", "$schema",
@@ -42,32 +41,13 @@ _CHARS = 40
 def entry_warnings(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what is wrong with an entry's name and its keys, in words."""
     unknown = [key for key in entry if key not in KEYS and key not in _HARMLESS]
-    found = [key_words(key, KEYS) for key in unknown[:_MOST]]
+    found = [f'the key "{sanitize_line(key)[:_CHARS]}" is not known; it is ignored' for key in unknown[:_MOST]]
     if len(unknown) > _MOST:
         found.append(f"and {len(unknown) - _MOST} more keys that are not known")
     if (key := server_key(name)) != name:
         why = "is longer or has other signs than letters, digits, _ and -"
         found.append(f"its name {why}: its tools, and rules for them, are called {MCP}{key}__…")
     return tuple(found)
-
-
-def file_warning(found: Mapping[str, Any]) -> str:
-    """Return what is wrong with a file that names no servers but has a key that looks as if it should; empty for nothing."""
-    if any(key in found for key in FILE_KEYS):
-        return ""
-    return next((key_words(key, FILE_KEYS) for key in found if _nearest(key, FILE_KEYS)), "")
-
-
-def key_words(key: str, known: tuple[str, ...]) -> str:
-    """Return that a key is not known, with the nearest one that is."""
-    near = _nearest(key, known)
-    told = sanitize_line(key)[:_CHARS]
-    return f'the key "{told}" is not known' + (f': did you mean "{near}"?' if near else "; it is passed over")
-
-
-def _nearest(key: str, known: tuple[str, ...]) -> str:
-    by_low = {each.lower(): each for each in known}
-    return next((by_low[each] for each in difflib.get_close_matches(key[:_CHARS].lower(), by_low, n=1)), "")
 
 
 _MAX_BYTES = 1_048_576
@@ -267,8 +247,8 @@ def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, objec
     servers, listed = found.get("mcpServers", {}), found.get("mcp_servers", [])
     if not isinstance(servers, dict) or not isinstance(listed, list):
         raise ConfigError(f"{path}: mcpServers is not an object, or mcp_servers no list", 'Write {"mcpServers": {…}}.')
-    if warning := file_warning(found):
-        raise ConfigError(f"{path} names no servers: {warning}", 'Write {"mcpServers": {…}}.')
+    if found and not found.keys() & FILE_KEYS:
+        raise ConfigError(f"{path} names no servers", 'Write {"mcpServers": {…}}.')
     named = [(str(value.get("name", "")) if isinstance(value, dict) else "", value) for value in listed]
     return [*servers.items(), *named]
 

@@ -47,8 +47,7 @@ def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
     """Return a result; what the server calls an error is one."""
     texts, images = _parts(tool, [("", block) for block in found.content])
     text = "\n".join(texts)
-    structured = _structured(found, text)
-    text = sanitize("\n".join(filter(None, (text, structured)))) or _NOTHING
+    text = sanitize("\n".join(filter(None, (text, _structured(found, text))))) or _NOTHING
     summary = sanitize_line(next((line for line in text.splitlines() if line.strip()), ""))[:80]
     return ToolResult(text, summary, ok=not found.is_error, images=tuple(images))
 
