@@ -19,13 +19,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core.errors import UsageError
 from lmtui.features.memory.notes import note_key
-from lmtui.features.memory.values import MemoryProposal, ProposalKind
+from lmtui.features.memory.values import MemoryProposal
 from lmtui.plain_files import open_own
 from lmtui.store.state_files import locked
 
 FILE, LOCK = "inbox.jsonl", "reading.lock"
 MOST_WAITING = 200
-_ALIKE, _SAME_QUOTE_ALIKE, _WITHIN, _LEAST_WITHIN = 0.7, 0.3, 0.9, 4
+_ALIKE, _WITHIN, _LEAST_WITHIN = 0.7, 0.9, 4
 _MOST_SIMILAR, _SIMILAR = 3, 0.25
 _TOKEN = re.compile(r"[^\W_]+(?:['’]t)?|[,.;:!?]")
 _ENDING = re.compile(r"(?<=...)(?:ing|ed|es|s)\Z")
@@ -57,15 +57,12 @@ def overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
-def says_same(one: str, other: str, *, either_way: bool = True) -> bool:
+def says_same(one: str, other: str) -> bool:
     """Tell whether two statements say the same in about the same words, or all of the first is said by the second."""
-    if note_key(one) == note_key(other):
-        return True
     first, second = meaning(one), meaning(other)
-    if overlap(first, second) >= _ALIKE:
+    if note_key(one) == note_key(other) or overlap(first, second) >= _ALIKE:
         return True
-    least = min(len(first), len(second)) if either_way else len(first)
-    return least >= _LEAST_WITHIN and len(first & second) / least >= _WITHIN
+    return len(first) >= _LEAST_WITHIN and len(first & second) / len(first) >= _WITHIN
 
 
 def similar(text: str, notes: Iterable[str]) -> tuple[str, ...]:
@@ -75,18 +72,12 @@ def similar(text: str, notes: Iterable[str]) -> tuple[str, ...]:
     return tuple(note for share, note in found[:_MOST_SIMILAR] if share >= _SIMILAR)
 
 
-def _repeats(new: MemoryProposal, old: MemoryProposal, *, is_refused: bool) -> bool:
-    """Tell whether a proposal was made before; of what was refused the same quote is enough, whatever is made of it."""
-    is_skill = new.kind is ProposalKind.SKILL
-    if is_skill != (old.kind is ProposalKind.SKILL):
+def _repeats(new: MemoryProposal, old: MemoryProposal) -> bool:
+    """Tell whether a proposal was made before: in the same words, under the same name, or from the same quote."""
+    if new.is_note is not old.is_note:
         return False
-    if is_skill and note_key(new.name) == note_key(old.name):
-        return True
-    if says_same(new.claim, old.claim):
-        return True
-    if new.session != old.session or not _share_quote(new, old):
-        return False
-    return is_refused or overlap(meaning(new.claim), meaning(old.claim)) >= _SAME_QUOTE_ALIKE
+    is_same = says_same(new.text, old.text) if new.is_note else note_key(new.name) == note_key(old.name)
+    return is_same or (new.session == old.session and _share_quote(new, old))
 
 
 def _share_quote(one: MemoryProposal, other: MemoryProposal) -> bool:
@@ -127,10 +118,10 @@ class ProposalState:
 
     def is_known(self, proposal: MemoryProposal, notes: Iterable[str]) -> bool:
         """Tell whether something was proposed before, or is a note already."""
-        if proposal.is_note and any(says_same(proposal.text, note, either_way=False) for note in notes):
+        if proposal.is_note and any(says_same(proposal.text, note) for note in notes):
             return True
-        groups = ((self.discarded, True), (self.waiting, False), (self.kept, False))
-        return any(_repeats(proposal, old, is_refused=is_refused) for group, is_refused in groups for old in group.values())
+        known = (*self.discarded.values(), *self.waiting.values(), *self.kept.values())
+        return any(_repeats(proposal, old) for old in known)
 
 
 _PROPOSAL: TypeAdapter[MemoryProposal] = TypeAdapter(MemoryProposal)
