@@ -79,7 +79,8 @@ async def test_an_answer_of_any_bytes_is_an_answer_or_an_error_at_once(text: byt
 
 
 async def test_an_answer_that_is_not_one_or_too_long_is_an_error_of_its_call_at_once() -> None:
-    assert "it is not a valid message" in (await called([GOOD], b'{"id":ID,"result":{}}'))[1]
+    names, said = await called([{"name": "no type", "inputSchema": {}}, GOOD], b'{"id":ID,"result":{}}')
+    assert ("it is not a valid message" in said, names) == (True, ["no type", "echo"])
     assert "over 33,554,432 bytes" in (await called([GOOD], bytes(33_554_433)))[1]
 
 
@@ -90,13 +91,6 @@ async def test_an_answer_that_is_not_one_or_too_long_is_an_error_of_its_call_at_
 async def test_a_list_that_the_protocol_does_not_allow_is_an_error_that_says_where(tool: object, where: str) -> None:
     with pytest.raises(McpError, match=f"does not list its tools: it answers what the protocol does not allow: {where}"):
         await called([tool, GOOD], b"")
-
-
-async def test_a_schema_without_a_type_is_one_of_an_object() -> None:
-    assert (await called([{"name": "odd", "inputSchema": {}}, GOOD], b'{"jsonrpc":"2.0","id":ID,"result":{}}'))[0] == [
-        "odd",
-        "echo",
-    ]
 
 
 @for_each("result", [b"{}", b'{"content":"a"}', b'{"content":[{"type":"map"}]}'])

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import re
 import shlex
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -60,7 +59,7 @@ from lmtui.tools.tool import BroughtTools
 
 WATCH_S = 10.0
 MAX_PLAN_BYTES = 1_000_000
-_OWN_ADDRESS = "<lmtui@localhost>"  # in the sandbox's gitconfig: that of the user is not read there
+_OWN_ADDRESS = "<lmtui@localhost>"  # in the sandbox's gitconfig, for users without a name
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MOST_NOTES = 200
 _MOST_SURVEYED, _EXCERPT_BYTES, _MOST_SURVEY_CHARS = 2_000, 4_000, 6_000
@@ -480,17 +479,14 @@ def _measured(store: SessionStore, sessions: Iterable[str]) -> tuple[dict[str, i
 
 
 async def _git_row(host: FeatureHost) -> CheckRow:
-    if shutil.which("git") is None:
-        return CheckRow("git", WARNING, "git is not on PATH", "Install git: without it, tasks of plans are not committed.")
     try:
         check_workspace(host.workspace)
         result = await (await host.sandbox()).run_git(["var", "GIT_COMMITTER_IDENT"])
     except LmtuiError as error:
         return CheckRow("git", NONE, f"not tried: {sanitize_line(str(error))}")
     output = sanitize_line(result.output)
-    author = output.rpartition(">")[0] + ">"
-    if result.exit_code != 0 or len(author) == 1:
-        return CheckRow("git", WARNING, output[:200] or "git failed", "Run `git var GIT_COMMITTER_IDENT`.")
-    hint = "To commit as yourself, set user.name and user.email in the repository: git config user.name NAME"
-    is_own = not author.endswith(_OWN_ADDRESS)
-    return CheckRow("git", OK if is_own else NONE, f"plans commit as {author}", "" if is_own else hint)
+    if result.exit_code != 0:
+        return CheckRow("git", WARNING, output[:200] or "git failed", "Tasks of plans are not committed until git works.")
+    hint = "To commit as yourself, set your name: git config --global user.name NAME, and the same with user.email"
+    is_own = _OWN_ADDRESS not in output
+    return CheckRow("git", OK if is_own else NONE, f"plans commit as {output.rpartition('>')[0]}>", "" if is_own else hint)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.features.pipeline.task_list import read_spec, spec_text
+from lmtui.features.pipeline.tools import PipelineArguments
 from lmtui.features.pipeline.values import TaskSpec
 from tests.sets import for_each
 
@@ -34,3 +35,8 @@ def test_what_is_written_is_read_back(spec: TaskSpec) -> None:
 def test_a_wrong_text_says_what_is_wrong(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         _ = read_spec(text, SPEC)
+
+
+def test_what_is_accepted_is_a_check_where_it_is_a_command_and_text_where_it_is_prose() -> None:
+    specs = [PipelineArguments(title="Do it", acceptance=each).spec() for each in ("pytest -q", "The tests pass.")]
+    assert [(each.checks, each.text) for each in specs] == [(("pytest -q",), ""), ((), "The tests pass.")]
