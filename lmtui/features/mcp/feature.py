@@ -7,7 +7,7 @@ from lmtui.registry import Feature, Subcommand
 FEATURE = Feature(
     service="service:McpService",
     flags={"--no-mcp": {"dest": "mcp", "action": "store_const", "const": "off", "help": "start no MCP servers"}},
-    subcommands=(Subcommand("mcp list|login|add|get|remove|set|serve", "subcommands:mcp"),),
+    subcommands=(Subcommand("mcp list|login|add|remove|set|serve", "subcommands:mcp"),),
     has_commands=True,
     controller="screens:McpController",
 )

@@ -101,21 +101,17 @@ class ServerEntry:
         return escape_invisible_line(" ".join(self.command) if self.command else self.url)
 
     @property
-    def reach(self) -> dict[str, tuple[str, str]]:
+    def reach_words(self) -> str:
         """Return where a program runs and what it reaches, each with who says so; empty for an address."""
         hosts = "on" if "*" in self.hosts or self.on_host else ", ".join(self.hosts) or "off"
         found = {"sandbox": "host" if self.on_host else "on", "network": hosts} if self.kind == "stdio" else {}
-        return {key: (value, self._source_of(key)) for key, value in found.items()}
+        return ", ".join(f"{key} {value} ({self._source_of(key)})" for key, value in found.items())
 
     def _source_of(self, key: str) -> str:
         if key == "network" and self.on_host:
             return "without a sandbox"
         fetches = f" for {PurePath(self.command[0]).name}" if key == "network" and self.hosts else ""
         return "your choice" if key in self.chosen else "its entry" if key in self.named else f"default{fetches}"
-
-    @property
-    def reach_words(self) -> str:
-        return ", ".join(f"{key} {value} ({source})" for key, (value, source) in self.reach.items())
 
     @property
     def needs_yes(self) -> bool:
@@ -354,23 +350,21 @@ def remove_server(name: str, workspace: Path) -> Path:
     file, found = _own()
     servers = found.get(_KEY, {})
     if name not in servers:
-        place = entry_of(name, workspace)[0]
+        place = named_entry(name, workspace).source
         raise UsageError(f"the server {name!r} is in {place}", "Take it out there: lmtui changes no file of a folder.")
     return _write(file, {**found, _KEY: {key: value for key, value in servers.items() if key != name}})
 
 
-def entry_of(name: str, workspace: Path) -> tuple[Path, object]:
-    """Return the file that names a server, and its entry as it is there.
+def named_entry(name: str, workspace: Path) -> ServerEntry:
+    """Return the entry of a server.  Blocks.
 
     Raises:
         UsageError: there is none of that name.
-        ConfigError: a file is broken.
     """
-    for file, is_own in config_files(workspace):
-        found = dict(raw_entries(file, None if is_own else workspace))
-        if name in found:
-            return file, found[name]
-    raise UsageError(f"no MCP server {name!r}", "`lmtui mcp list` names them.")
+    found = next((entry for entry in read_servers(workspace).entries if entry.name == name), None)
+    if found is None:
+        raise UsageError(f"no MCP server {name!r}", "`lmtui mcp list` names them.")
+    return found
 
 
 def _own() -> tuple[Path, dict[str, Any]]:

@@ -20,7 +20,7 @@ from lmtui.core.sanitize import Redactor, escape_invisible_line, sanitize
 from lmtui.core.tool_servers import Reach
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import ALLOWED, BROUGHT_SERVERS, REFUSED, FolderConsent, replace_file
-from lmtui.features.mcp.mcp_config import ServerEntry, read_servers, variables_in
+from lmtui.features.mcp.mcp_config import ServerEntry, named_entry, read_servers, variables_in
 from lmtui.features.mcp.tool_names import RawTool, plain, tools_digest
 from lmtui.features.mcp.values import ServerState
 from lmtui.paths import state_dir
@@ -202,9 +202,7 @@ def set_choice(
     Raises:
         UsageError: no such server, or it is not started here.
     """
-    written = next((entry for entry in read_servers(workspace).entries if entry.name == name), None)
-    if written is None:
-        raise UsageError(f"no MCP server {name!r}", "`lmtui mcp list` names them.")
+    written = named_entry(name, workspace)
     if written.kind != "stdio":
         raise UsageError(f"the MCP server {name!r} has an address, so lmtui does not start it", "Its own machine runs it.")
     memory = Memory(workspace, written)

@@ -12,8 +12,8 @@ from pathlib import Path
 from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.mcp.mcp_config import add_server, config_files, entry_of, read_servers, remove_server
-from lmtui.features.mcp.server_trust import Memory, set_choice
+from lmtui.features.mcp.mcp_config import add_server, config_files, remove_server
+from lmtui.features.mcp.server_trust import set_choice
 from lmtui.features.mcp.service import BROKEN, started_servers
 from lmtui.features.mcp.values import McpServer, ServerState, state_words
 from lmtui.features.service import CommandCall
@@ -30,7 +30,7 @@ def mcp_parser() -> Parser:
     doc += "serve offers lmtui's own tools to another agent on standard input and output."
     parser = make_parser("mcp", doc, "lmtui mcp add time -- uvx mcp-server-time")
     add = parser.add_argument
-    add("action", nargs="?", choices=("list", "login", "add", "get", "remove", "set", "serve"), default="list")
+    add("action", nargs="?", choices=("list", "login", "add", "remove", "set", "serve"), default="list")
     add("name", nargs="?", metavar="NAME", help="the server")
     parser.behind = "server"
     parser.set_defaults(server=[])
@@ -57,7 +57,7 @@ async def mcp(call: CommandCall) -> int:
         await load("lmtui.features.mcp.tool_server:serve")(call)
     if arguments.action != "list" and not arguments.name:
         raise UsageError("no server is named", f"Write: lmtui mcp {arguments.action} NAME")
-    if arguments.action in ("add", "get", "remove", "set"):
+    if arguments.action in ("add", "remove", "set"):
         return await asyncio.to_thread(_change, workspace, arguments)
     if arguments.action == "login":
         return await _log_in(call, arguments.name)
@@ -72,15 +72,9 @@ async def mcp(call: CommandCall) -> int:
 
 
 def _change(workspace: Path, arguments: argparse.Namespace) -> int:
-    """Add, show or remove one entry, or choose where it runs.  Blocks."""
+    """Add or remove one entry, or choose where it runs.  Blocks."""
     name = arguments.name
-    if arguments.action == "get":
-        file, entry = entry_of(name, workspace)
-        found = next((Memory(workspace, each).entry for each in read_servers(workspace).entries if each.name == name), None)
-        pairs = found.reach.items() if found is not None else ()
-        reach = {key: {"value": value, "from": source} for key, (value, source) in pairs}
-        print(json.dumps({"file": str(file), "name": name, "entry": entry, **reach}, indent=2, ensure_ascii=False))
-    elif arguments.action == "set":
+    if arguments.action == "set":
         _choose(workspace, arguments)
     elif arguments.action == "remove":
         print(f"{sanitize_line(name)} is not in {remove_server(name, workspace)} any more.")
