@@ -79,8 +79,6 @@ class FakeMemory:
     async def recall(self, *_: Any, **__: Any) -> Any:
         raise AssertionError("an agent recalls, not a front end")
 
-    forget = recall
-
     async def warnings(self) -> Sequence[str]:
         return self.missing
 
@@ -98,9 +96,9 @@ class FakeMemory:
         self.kept.append(note)
         return True
 
-    async def remove(self, note: Note) -> None:
-        self._do("remove", note)
-        self.kept.remove(note)
+    async def remove(self, notes: Sequence[Note]) -> None:
+        self._do("remove", *notes)
+        self.kept = [each for each in self.kept if each not in notes]
 
     async def change(self, old: Note, new: Note) -> None:
         self._do("change", old, new)

@@ -234,10 +234,8 @@ def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, objec
         if len(data) > _MAX_BYTES:
             raise ConfigError(f"{path} cannot be read: it is too large", "Fix it or delete it.")
         found = json.loads(data.decode("utf-8-sig"))
-    except NotPlain as error:
+    except (NotPlain, OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "Fix the JSON or remove the file.") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} has no object at its top", 'Write {"mcpServers": {…}}.')
     servers, listed = found.get("mcpServers", {}), found.get("mcp_servers", [])

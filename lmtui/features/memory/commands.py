@@ -46,8 +46,8 @@ async def forget(context: CommandContext, argument: str) -> Result:
         raise UsageError(f"no note contains {argument.strip()[:60]!r}", "/memory lists the notes.")
 
     async def take_out() -> Output:
-        gone = await memory.forget(argument)
-        return Output((f"{pluralize(len(gone), 'note')} forgotten",))
+        await memory.remove(found)
+        return Output((f"{pluralize(len(found), 'note')} forgotten",))
 
     return AskYes(f"Forget {pluralize(len(found), 'note')}?", "\n".join(note_lines(found)), take_out)
 

@@ -19,7 +19,7 @@ from lmtui.core.errors import ConfigError, SessionFileError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, replace_file
-from lmtui.features.memory.notes import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes, with_words
+from lmtui.features.memory.notes import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import NotPlain, read_plain
 from lmtui.store.session_logs import make_workspace_folder
@@ -120,21 +120,11 @@ class MemoryFiles:
         self._change(note.scope, lambda text: with_note(text, note))
         return True
 
-    def forget(self, words: str, scope: MemoryScope | None = None) -> list[Note]:
-        """Take out the notes that contain a text, and return them.
-
-        Raises:
-            UsageError: see `WorkspaceMemory.forget`.
-        """
-        gone = with_words(self.notes(), words, scope)
-        self.remove(gone)
-        return gone
-
     def remove(self, gone: Sequence[Note]) -> None:
         """Take out these notes.
 
         Raises:
-            UsageError: see `WorkspaceMemory.forget`.
+            UsageError: see `WorkspaceMemory.remove`.
         """
         for changed in {note.scope for note in gone}:
             keys = {note.key for note in gone if note.scope is changed}

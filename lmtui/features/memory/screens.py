@@ -160,7 +160,7 @@ class MemoryList(ListDialog[Item | str, None]):
                 await self._memory.change(item, replace(item, scope=_OTHER[item.scope]))
             case "drop", Note():
                 if await self._is_sure("Forget this note?", sanitize_line(item.text)):
-                    await self._memory.remove(item)
+                    await self._memory.remove([item])
             case _, MemoryProposal():
                 await self._do_proposal(what, item)
 

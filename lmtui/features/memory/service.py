@@ -167,11 +167,8 @@ class MemoryService(WorkspaceFeature):
             return {hit.place: hit.text for hit in reversed(hits)}
         return {}
 
-    async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
-        return await asyncio.to_thread(self.files.forget, words, scope)
-
-    async def remove(self, note: Note) -> None:
-        await asyncio.to_thread(self.files.remove, [note])
+    async def remove(self, notes: Sequence[Note]) -> None:
+        await asyncio.to_thread(self.files.remove, notes)
 
     async def warnings(self) -> Sequence[str]:
         return await asyncio.to_thread(self.files.problems)

@@ -14,7 +14,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.memory_files import MemoryFiles
-from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, note_lines, parse_notes
+from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note, note_lines, parse_notes, with_words
 from lmtui.features.memory.values import NO_PROPOSALS, MemoryProposal, WorkspaceMemory, proposal_lines
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall, FeatureHost, Import, text_to_import
@@ -54,7 +54,8 @@ async def memory(call: CommandCall) -> int:
             note = Note(words, scope or MemoryScope.PROJECT, "you")
             say("remembered" if await asyncio.to_thread(files.add, note) else "already remembered")
         case "forget":
-            gone = await asyncio.to_thread(files.forget, words, scope)
+            gone = with_words(files.notes(), words, scope)
+            await asyncio.to_thread(files.remove, gone)
             say("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
             if not gone:
                 _print_problems(files)

@@ -109,8 +109,10 @@ async def _append(arguments: NoteArguments, context: ToolContext) -> ToolResult:
 
 
 async def _forget(arguments: ForgetArguments, context: ToolContext) -> ToolResult:
+    memory = context.features[WorkspaceMemory]
     with as_tool_error():
-        gone = await context.features[WorkspaceMemory].forget(arguments.substring, arguments.scope)
+        gone = with_words(await memory.notes(), arguments.substring, arguments.scope)
+        await memory.remove(gone)
     lines = "\n".join(note_lines(gone))
     return ToolResult(f"{pluralize(len(gone), 'note')} forgotten.\n{lines}".strip(), pluralize(len(gone), "note"))
 

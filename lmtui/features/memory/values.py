@@ -152,21 +152,14 @@ class WorkspaceMemory(Protocol):
             UsageError: it has no words or too many, the folder's memory is not trusted, or the file cannot be written.
         """
 
-    async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
-        """Take out the notes that contain a text (case does not count) and return them.
-
-        Raises:
-            UsageError: the text is empty, the folder's memory is not trusted, or the file cannot be written.
-        """
-
     async def warnings(self) -> Sequence[str]:
         """Return why notes are missing, all or some, in words for the user."""
 
-    async def remove(self, note: Note) -> None:
-        """Take out this note alone; nothing where it is gone.
+    async def remove(self, notes: Sequence[Note]) -> None:
+        """Take out these notes; nothing where they are gone.
 
         Raises:
-            UsageError: see `forget`.
+            UsageError: the folder's memory is not trusted, or the file cannot be written.
         """
 
     async def change(self, old: Note, new: Note) -> None:

@@ -45,6 +45,7 @@ _FIELD = re.compile(
 )
 _PHASE = re.compile(r"phase\b\s*[\w.]*\s*:\s*(.*)", re.IGNORECASE)
 _BULLET = re.compile(r"(?:[-*+]|\d{1,4}[.)])\s++(.*)")
+_EMPHASIS = re.compile(r"\A(\*\*|__|\*)(.+?)\1")
 QUOTED = re.compile(r"`([^`]+)`")
 _KEY = re.compile(r"[\W_]+")
 _NONE = frozenset({"", "none", "nothing", "na", "null", "no", "keine", "ninguna", "aucune", "无"})
@@ -179,11 +180,7 @@ def _items(text: str) -> tuple[list[_Item], int]:
 
 
 def _emphasis_off(text: str) -> str:
-    text = text.strip()
-    for mark in ("**", "__", "*"):
-        if text.startswith(mark) and text.find(mark, len(mark)) > 0:
-            text = text[len(mark) :].replace(mark, "", 1).strip()
-    return text
+    return _EMPHASIS.sub(r"\2", text.strip()).strip()
 
 
 def _specs(items: Sequence[_Item]) -> list[TaskSpec]:
