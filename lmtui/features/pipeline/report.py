@@ -112,14 +112,9 @@ def report_files(plan: PipelinePlan, report: Mapping[str, Any]) -> dict[str, str
     return {
         "quality_report.json": report_json(report),
         "quality_report.md": report_markdown(report),
-        **checkpoint_files(plan, plan.tasks),
+        **{f"tasks/{each.id}.md": task_checkpoint(plan, each) for each in plan.tasks if each.state in ENDED},
         "review.log": review_log(plan),
     }
-
-
-def checkpoint_files(plan: PipelinePlan, tasks: Sequence[PipelineTask]) -> dict[str, str]:
-    """Return the checkpoints of those of some tasks that have ended, by their paths in the plan's folder."""
-    return {f"tasks/{each.id}.md": task_checkpoint(plan, each) for each in tasks if each.state in ENDED}
 
 
 def task_checkpoint(plan: PipelinePlan, task: PipelineTask) -> str:

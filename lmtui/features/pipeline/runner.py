@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,7 +29,6 @@ from lmtui.engine.tasks import to_the_end, together
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile, changed_plan
 from lmtui.features.pipeline.values import (
-    ENDED,
     MOST_TASK_ATTEMPTS,
     OVER,
     Merge,
@@ -76,13 +75,12 @@ class RunWatcher:
     """Who follows the work on a plan.
 
     `on_change` gets the plan on every change, with what is known of work under way; `on_note` a line for people; `prepare` what
-    tries a task before it begins; `on_end` the plan with tasks that are done or failed just now.
+    tries a task before it begins.
     """
 
     on_change: Callable[[PipelinePlan], None] = lambda _: None
     on_note: Callable[[str], None] = lambda _: None
     prepare: Callable[[TaskAttempts], None] = lambda _: None
-    on_end: Callable[[PipelinePlan, Sequence[PipelineTask]], Awaitable[None]] | None = None
 
 
 @dataclass(slots=True)
@@ -149,12 +147,8 @@ class PlanRunner:
 
     async def change(self, change: Change) -> None:
         """Change the plan in the queue."""
-        before = {each.id: each.state for each in self.plan.tasks}
-        plan = self.plan = await asyncio.to_thread(self._file.change, self.plan.id, change)
+        self.plan = await asyncio.to_thread(self._file.change, self.plan.id, change)
         self._show()
-        ended = [each for each in plan.tasks if each.state in ENDED and before.get(each.id) is not each.state]
-        if ended and self._watcher.on_end is not None:
-            await self._watcher.on_end(plan, ended)
 
     async def _set(self, task_id: int, state: PipelineState, **changes: Any) -> None:  # Any: fields of a task
         await self.change(lambda plan: [replace(plan.task(task_id), state=state, **changes)])

@@ -28,7 +28,7 @@ from lmtui.core.subagents import ChildKind, SessionAgentRunner
 from lmtui.engine.tasks import to_the_end
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile, find_plan, run_lock
 from lmtui.features.pipeline.planner import decompose, files_to_read, survey_text
-from lmtui.features.pipeline.report import checkpoint_files, report_files, report_object, tasks_json, usage_by_role
+from lmtui.features.pipeline.report import report_files, report_object, tasks_json, usage_by_role
 from lmtui.features.pipeline.runner import CommitTrace, PlanRunner, RunOptions, RunWatcher
 from lmtui.features.pipeline.task_list import criteria_checks, open_questions, read_task_list
 from lmtui.features.pipeline.tools import offered
@@ -159,15 +159,11 @@ class PipelineService(WorkspaceFeature):
             _require_phase(plan, options.phase)
             self._show(plan)
 
-            async def keep_checkpoints(plan: PipelinePlan, ended: Sequence[PipelineTask]) -> None:
-                uncommitted = replace(options, has_commits=False)
-                await self.write(plan, checkpoint_files(plan, ended), "Add checkpoints", uncommitted)
-
             def note(text: str) -> None:
                 notes.append(text)
                 self.on_note(text)
 
-            watcher = RunWatcher(self._show, note, self._prepare, keep_checkpoints)
+            watcher = RunWatcher(self._show, note, self._prepare)
             runner = self._runner = PlanRunner(self.host, self._file, plan, options, watcher)
             try:
                 await runner.run()
