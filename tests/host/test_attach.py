@@ -51,7 +51,7 @@ CLOSED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("extensions.McpServers", "bring", {"entries": _MCP, "source": "x"}), ("extensions.McpServers", "accept", {"name": "x"}),
     ("settings", "change", {"name": "web_search", "text": "command: touch /tmp/x"}), ("settings", "rows", {}),
     ("extensions.Skills", "ask_to_promote", {"session_id": "x", "path": "a.py", "function": "f"}),
-    ("extensions.WorkspaceMemory", "forget", {"words": "x"}),
+    ("extensions.WorkspaceMemory", "remove", {"notes": []}),
     ("extensions.Projects", "read", {}), ("extensions.WorkspaceBatches", "open", {"words": "tasks.jsonl", "session_id": ""}),
     ("extensions.WorkspaceChecks", "run", {}), ("trust", "revoke", {}), ("archive", "export", {"session_id": "", "form": "md"}),
     ("servers", "use", {"url": "http://127.0.0.1:9", "model": "x"}), ("servers", "look", {"url": "http://127.0.0.1:9"}),
