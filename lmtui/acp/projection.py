@@ -89,23 +89,15 @@ class DiffHunk:
 
 def hunks_of(diff: str) -> Iterator[DiffHunk]:
     """Yield the hunks of the unified diff of one file."""
-    old: list[str] = []
-    new: list[str] = []
-    at, last = 0, " "
-    for line in (*diff.split("\n"), "@@ -0,0 +0,0 @@"):
-        if header := _HEADER.match(line):
-            if at:
-                yield DiffHunk("".join(old), "".join(new), at)
-            old, new, at = [], [], max(1, int(header[2]))
-        elif not at or not line:
-            continue
-        elif line[0] == "\\":  # no newline at the end of the file
-            for side in (old,) if last == "-" else (new,) if last == "+" else (old, new):
-                side[-1:] = [line.removesuffix("\n") for line in side[-1:]]
-        else:
-            old += [f"{line[1:]}\n"] if line[0] in " -" else []
-            new += [f"{line[1:]}\n"] if line[0] in " +" else []
-            last = line[0]
+    for part in re.split(r"^(?=@@ )", diff, flags=re.MULTILINE):
+        header, *lines = part.split("\n")
+        if found := _HEADER.match(header):
+            old = new = ""
+            for line, behind in zip(lines, [*lines[1:], ""], strict=True):
+                text = line[1:] + ("" if behind.startswith("\\") else "\n")  # "\\ No newline at end of file"
+                old += text if line.startswith((" ", "-")) else ""
+                new += text if line.startswith((" ", "+")) else ""
+            yield DiffHunk(old, new, max(1, int(found[2])))
 
 
 def diff_parts(

@@ -6,8 +6,8 @@ import asyncio
 import functools
 
 from lmtui.commands.basic_commands import BASIC
-from lmtui.commands.command import Begin, CommandContext, CommandTable, OpenView, Result
-from lmtui.commands.session_commands import MORE_SESSIONS, SESSIONS
+from lmtui.commands.command import AskYes, Begin, CommandContext, CommandTable, OpenView, Output, Result
+from lmtui.commands.session_commands import MORE_SESSIONS, SCREEN, SESSIONS
 from lmtui.commands.work_commands import PANES_AND_CHANGES, PLAN_AND_MODEL, SCREEN_ONLY, WINDOW
 from lmtui.core.errors import UsageError
 from lmtui.core.prompt_text import AS_WORDS, PromptFiles, nearest
@@ -23,6 +23,21 @@ def command_table() -> CommandTable:
         *(BASIC + SESSIONS + PANES_AND_CHANGES + SCREEN_ONLY + WINDOW + PLAN_AND_MODEL + MORE_SESSIONS),
         *of_features,
     ))  # fmt: skip
+
+
+async def run_unasked(context: CommandContext, text: str) -> Begin | Output:
+    """Run a slash command where nobody can be asked and no view can be shown.
+
+    Raises:
+        UsageError: it needs a screen; see `run_typed` for others.
+    """
+    match result := await run_typed(context, text):
+        case Begin() | Output():
+            return result
+        case None:
+            return Output(("done",))
+    instead = result.instead if isinstance(result, OpenView | AskYes) else ""
+    raise UsageError(f"{sanitize_line(text.split(maxsplit=1)[0])} needs a screen", f"Use {instead or SCREEN}. {AS_WORDS}")
 
 
 async def run_typed(context: CommandContext, text: str) -> Result:

@@ -82,6 +82,7 @@ class Budgets(Protocol):
     def in_force(self) -> tuple[SessionBudget, SessionBudget]:
         """Return the budget (an empty one means no limit) and what was spent of it."""
 
+    @open_to_network
     def give(self, budget: SessionBudget) -> None:
         """Let the session spend so much from now on."""
 

@@ -20,9 +20,8 @@ from lmtui.app.archive import last_session, session_log
 from lmtui.app.host import Runtime, encode_event, open_runtime, runtime_options
 from lmtui.app.session_models import last_model
 from lmtui.command_line import say
-from lmtui.commands.command import AskYes, Begin, CommandContext, OpenView, Output
-from lmtui.commands.session_commands import SCREEN
-from lmtui.commands.table import command_table, run_typed
+from lmtui.commands.command import Begin, CommandContext, Output
+from lmtui.commands.table import command_table, run_unasked
 from lmtui.config import Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed
@@ -104,16 +103,12 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...], ses
     name = sanitize_line(call.name)
     if images:
         raise UsageError(f"no picture goes along with /{name}", "Leave it out, or say what to do in words.")
-    result, instead = None, call.command.instead if call.command is not None else ""
-    if not instead:
-        try:
-            result = await run_typed(CommandContext(host, session, command_table()), text)
-        except LmtuiError as error:
-            raise UsageError(str(error), error.hint) from error
-    if isinstance(result, Begin | Output):
-        return result
-    instead = result.instead if isinstance(result, OpenView | AskYes) else instead
-    raise UsageError(f"/{name} needs a screen", f"Use {instead or SCREEN}. {AS_WORDS}")
+    if call.command is not None and call.command.instead:
+        raise UsageError(f"/{name} needs a screen", f"Use {call.command.instead}. {AS_WORDS}")
+    try:
+        return await run_unasked(CommandContext(host, session, command_table()), text)
+    except LmtuiError as error:
+        raise UsageError(str(error), error.hint) from error
 
 
 async def _read(runtime: Runtime, task: HeadlessTask) -> Begin | Output:

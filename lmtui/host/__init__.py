@@ -1,1 +1,1 @@
-"""A background process that owns sessions: many folders in one process, and clients that come and go."""
+"""A background process that owns the sessions of many folders; clients come and go."""

@@ -1,4 +1,4 @@
-"""Who may use the API of a host: checks of every request before a route sees it.  Nothing here knows of sessions."""
+"""Who may use the API of a host: checks of every request.  Nothing here knows of sessions."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Recent(OrderedDict[str, _Value]):
 class Failures:
     """Counts wrong tokens by client, for a minute each."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MOST_FAILURES) -> None:
+        self._clock, self._most = clock, most
         self._counts = Recent[tuple[float, int]](_MOST_CLIENTS)
 
     def add(self, client: str) -> None:
@@ -71,9 +71,9 @@ class Failures:
         self._counts[client] = (now, 1) if now - begun >= FAILURES_S else (begun, count + 1)
 
     def wait_s(self, client: str) -> float:
-        """Return how long a client has to wait before its next attempt counts, 0 where it need not."""
+        """Return how long a client has to wait before its next attempt counts, 0 for not at all."""
         begun, count = self._counts.get(client, (0.0, 0))
-        return max(0.0, begun + FAILURES_S - self._clock()) if count >= MOST_FAILURES else 0.0
+        return max(0.0, begun + FAILURES_S - self._clock()) if count >= self._most else 0.0
 
 
 class ApiAccess:
@@ -135,7 +135,7 @@ class ApiAccess:
 
 
 def is_known_name(host: str, scope: Scope, names: Collection[str]) -> bool:
-    """Tell whether a request was sent to one of these names, or to the very address that it came in at."""
+    """Tell whether a request was sent to one of these names, or to the address that it came in at."""
     name = host.lower()
     bare, _, port = name.rpartition(":")
     if bare and port.isdecimal() and (":" not in bare or bare.startswith("[")):
@@ -202,7 +202,7 @@ def _cors(origin: str) -> dict[str, str]:
 
 _PREFLIGHT = {
     "access-control-allow-methods": "GET, POST, PATCH, DELETE",
-    "access-control-allow-headers": "Authorization, Content-Type, Last-Event-ID, X-Session-Id, X-Folder",
+    "access-control-allow-headers": "Authorization, Content-Type, Last-Event-ID, X-Session-Id",
     "access-control-max-age": "600",
 }
 

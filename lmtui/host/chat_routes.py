@@ -22,7 +22,7 @@ from lmtui.core import events
 from lmtui.core.events import Envelope, TurnEnded, TurnReason
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, Role, sniff
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import Answer, Session
+from lmtui.core.sessions import Session
 from lmtui.host import wire
 from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, route
 from lmtui.host.feed import HEARTBEAT, EventStream, place_behind
@@ -31,7 +31,6 @@ from lmtui.host.workspace_routes import agent_folders
 
 ROUTES: list[Endpoint] = []
 CHAT_BYTES = 8_000_000
-_NOBODY = "nobody answered in time; the user of the chat client cannot approve this here"
 _GAP = "\n\n"
 _LOOK_AGAIN_S = 2.0  # between two looks at whether the client is still there
 
@@ -39,10 +38,9 @@ _LOOK_AGAIN_S = 2.0  # between two looks at whether the client is still there
 class _Turn:
     """One answer of an agent as pieces of text, made of the events of its session."""
 
-    def __init__(self, session: Session, wait_s: float, keep: Callable[[str], None]) -> None:
-        self._session, self._wait_s, self._keep = session, wait_s, keep
+    def __init__(self, session: Session, keep: Callable[[str], None]) -> None:
+        self._session, self._keep = session, keep
         self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._sent = self.whole = ""
         self.ended: TurnEnded | None = None
         self.has_failed = False
@@ -53,11 +51,7 @@ class _Turn:
         match event:
             case events.ApprovalRequested():
                 what = f"{event.tool} {sanitize_line(event.text)[:120]}"
-                self._say(f"[lmtui asks: {what}. Answer it in lmtui within {self._wait_s:.0f} s.]{_GAP}", begins=True)
-                timer = asyncio.get_running_loop().call_later(self._wait_s, self._deny, event.approval_id)
-                self._timers[event.approval_id] = timer
-            case events.ApprovalResolved(approval_id=approval_id) if approval_id in self._timers:
-                self._timers.pop(approval_id).cancel()
+                self._say(f"[lmtui asks: {what}. Answer it in lmtui or through the API.]{_GAP}", begins=True)
             case TurnEnded(agent=events.ROOT, reason=reason, error=error):
                 self.ended, self.has_failed = event, reason is TurnReason.ERROR and not self.whole
                 if error and reason not in (TurnReason.DONE, TurnReason.INTERRUPTED):
@@ -81,14 +75,8 @@ class _Turn:
             self.whole += piece
             self._pieces.put_nowait(piece)
 
-    def _deny(self, approval_id: str) -> None:
-        """Deny a question that nobody answered, and say so."""
-        del self._timers[approval_id]
-        self._say(f"[Denied: {_NOBODY}.]{_GAP}")
-        self._session.answer(approval_id, Answer(events.Outcome.NO, _NOBODY, by="chat"))
-
     async def piece(self, wait_s: float) -> str | None:
-        """Return the next piece, an empty one where none comes in that time, and None at the end."""
+        """Return the next piece, an empty one if none comes in that time, and None at the end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 return await self._pieces.get()
@@ -102,10 +90,8 @@ class _Turn:
         return "length" if self.ended.reason is TurnReason.LIMIT else "stop", usage
 
     def close(self) -> None:
-        """Leave the session and no question to a timer; a turn that nobody reads is stopped, the text of another one kept."""
+        """Leave the session; a turn that nobody reads is stopped, the text of another one kept."""
         self._leave()
-        for timer in self._timers.values():
-            timer.cancel()
         self._session.interrupt() if self.ended is None else self._keep(self.whole)
 
 
@@ -123,7 +109,7 @@ async def chat(api: ApiContext, request: Request, body: wire.ChatRequest) -> Res
     def keep(whole: str) -> None:
         api.conversations[_key([*shown, ("assistant", whole.strip())])] = session.id, last_seq(session)
 
-    turn = _Turn(session, api.approval_wait_s, keep)
+    turn = _Turn(session, keep)
     past = "\n\n".join(f"{role}: {text}" for role, text in shown[:-1] if text) if is_new else ""
     session.submit(f"{said}\n\nWhat was said before:\n\n{past}" if past else said, typed=said, images=images)
     head: dict[str, Any] = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
@@ -174,8 +160,8 @@ async def _session(api: ApiContext, request: Request, model: str, past: Sequence
 
     It is a copy, where the session has gone on since: then the client edited a message.
     """
-    headers, folders = request.headers, agent_folders(api)
-    if wanted := headers.get("x-session-id", ""):
+    folders = agent_folders(api)
+    if wanted := request.headers.get("x-session-id", ""):
         return await api.hub.session(wanted[:100]), False
     if known := api.conversations.get(_key(past)):
         session = await api.hub.session(known[0])
@@ -184,10 +170,9 @@ async def _session(api: ApiContext, request: Request, model: str, past: Sequence
             return session, False
         runtime = await api.hub.find_runtime(known[0])
         return await runtime.open_session(await runtime.archive.fork(*known)), False
-    if not headers.get("x-folder", "") and model not in folders:
+    if model not in folders:
         raise ApiError(404, f"no model {model[:100]!r}", "`GET /v1/models` lists them.", code="model_not_found")
-    runtime = await (api.runtime(headers["x-folder"]) if headers.get("x-folder", "") else api.hub.runtime(folders[model]))
-    return await api.new_session(runtime), True
+    return await api.new_session(await api.hub.runtime(folders[model])), True
 
 
 def _images(message: wire.ChatMessage) -> list[Image]:

@@ -26,6 +26,7 @@ from lmtui.host.remote import RemoteHost
 
 _STOP_LIMIT_S = 30.0
 PIN_VARIABLE = "LMTUI_PIN"
+_SESSIONS = "/v1/sessions?limit=100"
 
 
 def host(arguments: argparse.Namespace) -> int:
@@ -52,7 +53,7 @@ def _show(found: HostInfo | None, *, is_json: bool) -> int:
     if found is None:
         print("null" if is_json else "No host is running. `lmtui host start` starts one.")
         return 1
-    status = ask_host(connect.STATUS)
+    status = ask_host(connect.STATUS) | ask_host(_SESSIONS)
     if is_json:
         files = {"socket": str(connect.socket_file()), "token_file": str(connect.token_file())}
         print(json.dumps(asdict(found) | files | status, indent=2))
@@ -118,9 +119,10 @@ def serve(wanted: Mapping[str, object], workspace: Path) -> int:
     """
     _ = connect.ensure_host()
     with connect.answer_of(connect.PAGES, method="POST", body=json.dumps(wanted).encode()) as lines:
-        say(f"lmtui on {workspace}; ctrl+c stops it. Sessions keep running in the host.")
+        say(f"lmtui on {workspace}; ctrl+c stops it, and sessions keep running.", flush=True)
         for number, link in enumerate(lines):
-            say(f"{'For another browser' if number else 'One link, for one browser'}: {link.decode().strip()}")
+            words = "For another browser" if number else "One link, for one browser"
+            say(f"{words}: {link.decode().strip()}", flush=True)
     raise HostError("the host has ended", "Run the command again.")
 
 
@@ -165,7 +167,7 @@ def agents(url: str = "", token: str = "") -> Sequence[AgentRow]:
     """
     if not url and running_host() is None:
         return ()
-    rows = ask_host(connect.STATUS, url, token)["sessions"]
+    rows = sorted(ask_host(_SESSIONS, url, token)["sessions"], key=lambda row: row["is_open"], reverse=True)
     return [AgentRow(Path(row["folder"]), rpc.decode(SessionSummary, row), row["clients"]) for row in rows]
 
 

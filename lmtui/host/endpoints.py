@@ -15,8 +15,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ValidationError, create_model
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -63,7 +62,7 @@ _STATUS = (
 )  # fmt: skip
 _EVERYWHERE = (401, 403, 409, 422, 429, 503)
 _NONE = Parameter.empty
-_Models = list[tuple[type[BaseModel], Literal["validation", "serialization"]]]
+_Adapters = list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]]
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 
@@ -90,11 +89,10 @@ class ApiContext:
     Args:
         hub: the sessions.
         heartbeat_s: between heartbeats.
-        approval_wait_s: until a question of a chat client is denied.
     """
 
-    def __init__(self, hub: SessionHub, *, heartbeat_s: float = HEARTBEAT_S, approval_wait_s: float = 300.0) -> None:
-        self.hub, self.heartbeat_s, self.approval_wait_s = hub, heartbeat_s, approval_wait_s
+    def __init__(self, hub: SessionHub, *, heartbeat_s: float = HEARTBEAT_S) -> None:
+        self.hub, self.heartbeat_s = hub, heartbeat_s
         self.feed = EventFeed(hub)
         self.begun = time.monotonic()
         self.uploads = Recent[Uploaded](MOST_UPLOADS)
@@ -157,7 +155,8 @@ class Endpoint(Route):
     answers.  The first line of its docstring is the summary.  A name of Python's own gets a `_` behind it.
 
     Args:
-        answer: the model of what comes back where the handler returns a whole response.
+        answer: the type of what comes back where the handler returns a whole response.
+        also: another status with which it may come back then.
         errors: the statuses next to those that any request may get.
         most_bytes: the limit of the body.
     """
@@ -166,32 +165,36 @@ class Endpoint(Route):
         self,
         method: str,
         path: str,
-        handle: Callable[..., Awaitable[Response | BaseModel | None]],
+        handle: Callable[..., Awaitable[Any]],
         *,
-        answer: type[BaseModel] | None = None,
+        answer: Any = None,
         status: int = 200,
+        also: int = 0,
         media: str = JSON,
         errors: Collection[int] = (),
         most_bytes: int = JSON_BYTES,
     ) -> None:
-        super().__init__(path, self._answer, methods=[method])
+        super().__init__(path, self.answer_request, methods=[method])
         hints = get_type_hints(handle, include_extras=True)
         returned, given = hints.pop("return"), signature(handle).parameters
         in_query: dict[str, Any] = {
             name.rstrip("_"): (hints[name], given[name].default) for name in hints if given[name].default is not _NONE
         }
         self.method, self.media, self.most_bytes = method, media, most_bytes
+        self.operation = re.sub(r"\W+", "_", f"{method.lower()}{path}").strip("_")
         self.summary = str(handle.__doc__).partition("\n")[0].rstrip(".")
         self.query = create_model("Query", __base__=Wire, **in_query)
         self.body: type[BaseModel] | None = hints.get("body")
         self.has_data = "data" in hints
-        self.answer = returned if issubclass(returned, BaseModel) else answer
+        answer = answer if returned in (Response, type(None)) else returned
+        self.answer = TypeAdapter(answer) if answer is not None else None
         self.status = 204 if returned is type(None) else status
+        self.statuses = {self.status, also or self.status}
         more = (408, 413, 415) if self.body is not None or self.has_data else ()
         self.errors = sorted({*_EVERYWHERE, *errors, *more, *([404] if "{" in path else [])})
         self._handle, self._takes = handle, {name: name.rstrip("_") for name in hints}
 
-    async def _answer(self, request: Request) -> Response:
+    async def answer_request(self, request: Request) -> Response:
         """Check a request, have it handled and return the answer."""
         api: ApiContext = request.app.state.api
         try:
@@ -203,9 +206,9 @@ class Endpoint(Route):
             return Response(status_code=499)
         if isinstance(found, Response):
             return found
-        if found is None:
+        if self.answer is None:
             return Response(status_code=self.status)
-        return Response(found.model_dump_json(), self.status, media_type=JSON)
+        return Response(self.answer.dump_json(found), self.status, media_type=JSON)
 
     async def _read(self, request: Request) -> dict[str, Any]:
         found: dict[str, Any] = {**request.path_params}
@@ -310,18 +313,16 @@ class _EarlyResponse(Response):
 
 def openapi_page(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 page of the endpoints."""
-    models: _Models = [(ErrorBody, "serialization")]
-    models += [(each.answer, "serialization") for each in endpoints if each.answer is not None]
-    models += [(each.body, "validation") for each in endpoints if each.body is not None]
-    refs, schemas = models_json_schema(models, ref_template="#/components/schemas/{model}")
+    adapters: _Adapters = [("error", "serialization", TypeAdapter(ErrorBody))]
+    adapters += [(each.operation, "serialization", each.answer) for each in endpoints if each.answer is not None]
+    adapters += [(each.operation, "validation", TypeAdapter(each.body)) for each in endpoints if each.body is not None]
+    refs, schemas = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, refs)
-    description = "Sessions of coding agents on your own models."
-    licence = {"name": "MIT", "identifier": "MIT"}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "lmtui host", "version": __version__, "description": description, "license": licence},
+        "info": {"title": "lmtui host", "version": __version__},
         "security": [{"token": []}],
         "paths": paths,
         "components": {
@@ -333,25 +334,25 @@ def openapi_page(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint, refs: Mapping[Any, Any]) -> dict[str, Any]:
     """Return what the page says of one endpoint."""
-    schema = {"type": "string"} if endpoint.answer is None else refs[endpoint.answer, "serialization"]
+    schema = refs.get((endpoint.operation, "serialization"), {"type": "string"})
     content = {} if endpoint.status == 204 else {"content": {endpoint.media: {"schema": schema}}}
-    error = {"content": {JSON: {"schema": refs[ErrorBody, "serialization"]}}}
+    error = {"content": {JSON: {"schema": refs["error", "serialization"]}}}
     answers = {str(status): {"description": KINDS[status], **error} for status in endpoint.errors}
     text, session_id = {"type": "string", "maxLength": 100}, {"type": "string", "pattern": SESSION_ID}
     in_path = {name: session_id if name == "id" else text for name in endpoint.param_convertors}
     in_query = endpoint.query.model_json_schema().get("properties", {})
     found: dict[str, Any] = {
         "summary": endpoint.summary,
-        "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").strip("_"),
+        "operationId": endpoint.operation,
         "parameters": [
             {"name": name, "in": place, "required": place == "path", "schema": schema}
             for place, schemas in (("path", in_path), ("query", in_query))
             for name, schema in schemas.items()
         ],
-        "responses": {str(endpoint.status): {"description": "Done", **content}, **answers},
+        "responses": {**{str(status): {"description": "Done", **content} for status in endpoint.statuses}, **answers},
     }
     if endpoint.body is not None:
-        found["requestBody"] = {"required": True, "content": {JSON: {"schema": refs[endpoint.body, "validation"]}}}
+        found["requestBody"] = {"required": True, "content": {JSON: {"schema": refs[endpoint.operation, "validation"]}}}
     elif endpoint.has_data:
         found["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
     return found

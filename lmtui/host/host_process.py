@@ -1,4 +1,4 @@
-"""The host process: takes its lock and its socket, serves clients and the HTTP API, and ends when nothing is left to do."""
+"""The host process: takes its lock and its socket, serves clients, and ends when nothing is left to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from lmtui import __version__
 from lmtui.config import Config
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.host import chat_routes, connect, rpc, session_routes, workspace_routes
+from lmtui.host import chat_routes, connect, session_routes, workspace_routes
 from lmtui.host.access import ApiAccess
 from lmtui.host.attach import AttachEndpoint, is_unix
 from lmtui.host.endpoints import ApiContext, openapi_page, tell_error
@@ -46,6 +46,14 @@ ENDPOINTS = (
 )
 
 
+_EARLIER = {
+    "/v1/sessions/{id}/messages": "/api/chat/{id}",
+    "/v1/jobs": "/api/cron",
+    "/v1/jobs/{job_id}/run": "/api/cron/{job_id}/run",
+}
+"""The paths of an earlier program that are not those of `/v1/` below `/api/`."""
+
+
 def build_app(hub: SessionHub, access: ApiAccess, routes: Sequence[BaseRoute] = (), **options: float) -> Starlette:
     """Return the application of a host; `routes` join those of the table behind the same access checks.
 
@@ -61,8 +69,12 @@ def build_app(hub: SessionHub, access: ApiAccess, routes: Sequence[BaseRoute] = 
     app = Starlette(
         routes=[
             *ENDPOINTS,
+            *(
+                Route(_EARLIER.get(each.path) or each.path.replace("/v1/", "/api/"), each.answer_request, methods=[each.method])
+                for each in ENDPOINTS
+            ),
             Route("/openapi.json", tell_page),
-            WebSocketRoute("/v1/ws", serve_websocket),
+            *(WebSocketRoute(path, serve_websocket) for path in ("/v1/ws", "/ws/{id}")),
             *routes,
         ],
         middleware=[Middleware(access.guard)],
@@ -140,16 +152,12 @@ class HostProcess:
         self.attach.when_left = self._look_now.set
 
     async def status(self, request: Request) -> JSONResponse:
-        """Say who is attached, what is open and what there is to do; end the host where the user asks for that."""
+        """Say how many are attached and what there is to do; end the host on request."""
         if request.method == "DELETE":
             if not is_unix(request.scope):
                 return JSONResponse({"error": "a client on the network does not stop the host"}, 403)
             self.stop.set()
-        rows = [
-            {**rpc.encode(each.session), "folder": str(each.folder), "clients": each.clients}
-            for each in await self._hub.agents()
-        ]
-        return JSONResponse({"clients": len(self.attach.attached), "sessions": rows, "busy": list(self._hub.busy())})
+        return JSONResponse({"clients": len(self.attach.attached), "busy": list(self._hub.busy())})
 
     async def pages(self, request: Request) -> Response:
         """Serve the app to browsers for as long as the user's `lmtui serve` reads the answer."""
@@ -172,10 +180,6 @@ class HostProcess:
                 self.stop.set()
 
 
-def _user_path(text: str) -> Path:
-    return Path(text).expanduser()
-
-
 async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain: bool = False) -> None:
     """Serve clients until there is nothing left to do, or until a signal.
 
@@ -188,13 +192,13 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     Raises:
         LmtuiError: the address cannot be served.
     """
-    certificate = _user_path(config.host_certificate) if config.host_certificate else None
+    certificate = Path(config.host_certificate).expanduser() if config.host_certificate else None  # noqa: ASYNC240
     pages = [each for each in config.host_names if "://" in each]
     names = [each for each in config.host_names if each not in pages]
     access = ApiAccess(connect.ensure_token(connect.host_folder()), names=names, origins=pages)
     hub = SessionHub(map(Path, config.host_folders))
     process = HostProcess(hub)
-    tcp = [open_tcp(http, has_certificate=certificate is not None, allows_plain=allows_plain)] if http else []
+    tcp = [open_tcp(http, is_allowed=certificate is not None or allows_plain)] if http else []
     own = [
         WebSocketRoute(connect.ATTACH, process.attach),
         Route(connect.STATUS, process.status, methods=["GET", "DELETE"]),

@@ -25,27 +25,26 @@ _ACCEPTED_AT_ONCE = 64  # far less than may be half open: who sends its headers 
 _LISTEN_BACKLOG = 1024
 _MOST_HEADER_BYTES, _MOST_FRAME_BYTES = 32_768, 33_554_432  # pictures that an attached app sends are in a frame
 _GRACE_S = 1
+_ENCRYPT = "Set host_certificate, or serve on 127.0.0.1 and connect with `ssh -L`."
 
 
-def check_address(host: str, *, has_certificate: bool, allows_plain: bool = False) -> None:
+def check_address(host: str, *, is_allowed: bool, way: str = _ENCRYPT) -> None:
     """Make sure that an address may be served on; the token is needed everywhere.
 
     Args:
         host: a name or address.
-        has_certificate: the connection is encrypted.
-        allows_plain: the user asked for http on this address by name.
+        is_allowed: other machines may reach it: it is encrypted, or the user asked for this address.
+        way: the hint.
 
     Raises:
         UsageError: other machines can reach it, and read what is sent.
     """
-    if has_certificate or allows_plain or is_loopback(host):
-        return
-    hint = "Set host_certificate, or serve on 127.0.0.1 and connect with `ssh -L`."
-    raise UsageError(f"{host} can be reached from other machines, which could read the token", hint)
+    if not is_allowed and not is_loopback(host):
+        raise UsageError(f"{host} can be reached from other machines, which could read what is sent", way)
 
 
-def open_tcp(address: str, *, has_certificate: bool, allows_plain: bool = False) -> socket.socket:
-    """Return a socket that listens on `HOST:PORT`.  Blocks (a name may be looked up).
+def open_tcp(address: str, *, is_allowed: bool, way: str = _ENCRYPT) -> socket.socket:
+    """Return a socket that listens on `HOST:PORT`; see `check_address`.  Blocks (looks up names).
 
     Raises:
         UsageError: it is not an address, may not be served on, or is taken.
@@ -54,7 +53,7 @@ def open_tcp(address: str, *, has_certificate: bool, allows_plain: bool = False)
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise UsageError(f"{address[:80]!r} is not HOST:PORT", "Write it like 127.0.0.1:8765.")
     bare = host.strip("[]")
-    check_address(bare, has_certificate=has_certificate, allows_plain=allows_plain)
+    check_address(bare, is_allowed=is_allowed, way=way)
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(bare, int(port), type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)

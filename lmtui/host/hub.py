@@ -1,4 +1,4 @@
-"""The sessions of many folders in one process.  Knows nothing of clients, sockets and HTTP, which read from here."""
+"""The sessions of many folders in one process.  Knows nothing of clients, sockets and HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from lmtui.core.hosts import is_same_server
 from lmtui.core.sanitize import sanitize_path
-from lmtui.core.sessions import AgentRow, Session, SessionSummary
+from lmtui.core.sessions import Session, SessionSummary
 from lmtui.core.tool_servers import Form, ToolServers
 
 
@@ -255,14 +255,6 @@ class SessionHub:
         """Return sessions with those open that any runtime has, as a client sees them: a folder may have several."""
         here = {row.id for row in rows if row.is_elsewhere and self.runtime_of(row.id) is not None}
         return [replace(row, is_open=True, is_elsewhere=False) if row.id in here else row for row in rows]
-
-    async def agents(self, most: int = 20) -> Sequence[AgentRow]:
-        """Return the newest sessions of each open folder, open ones first."""
-        found: list[AgentRow] = []
-        for folder, archive in {each.workspace: each.archive for each in self.runtimes}.items():
-            rows = self.as_seen_here(await asyncio.to_thread(archive.sessions, "", most))
-            found += [AgentRow(folder, each, self.watchers[each.id]) for each in rows]
-        return sorted(found, key=lambda each: (each.session.is_open, each.session.updated), reverse=True)
 
     def follow(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with each event of all sessions from now on; the returned function ends it, once."""

@@ -82,17 +82,13 @@ class PassingNotice(events.Notice):
 
 
 class RemoteSession:
-    """A session of the host; what is not here is asked of the host by the port (`core.sessions.Session`).
-
-    Of its events what was missed in a break comes before what came meanwhile.
-    """
+    """A session of the host; what is not here is asked of the host by its port, `Session`."""
 
     def __init__(self, link: HostLink, session_id: str) -> None:
         self._link, self._on, self.id = link, f"{rpc.SESSION}{session_id}", session_id
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []
         self.seq = 0
-        self._held: list[Envelope] | None = None  # what comes while the missed events are read
         self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
         self.is_deleted = False
         self._remote: Session = remote_port(link, self._on, "", Session)
@@ -101,38 +97,29 @@ class RemoteSession:
     async def follow(self) -> None:
         """Get every durable event so far, and each later one from now on."""
         self._link.loop.use()
-        past = await asyncio.to_thread(self._read_past, concurrent.futures.Future.result)
-        early, self._history = self._history, past
-        self.seq = past[-1].seq if past else 0
-        for envelope in early:  # came while the past was read
-            self.publish(envelope)
+        await asyncio.wrap_future(self._ask_past())
 
-    def _read_past(self, wait: Callable[[concurrent.futures.Future[Any]], Any]) -> list[Envelope]:
-        """Return the durable events behind the last one that is known.  Blocks."""
-        sent = self._link.send(rpc.RemoteCall(self._on, "", "follow", {"after": self.seq}))
-        return [decode_event(line) for line in wait(sent)]
+    def _ask_past(self) -> concurrent.futures.Future[Any]:
+        """Ask for the durable events behind the last one that is known."""
+        return self._link.send(rpc.RemoteCall(self._on, "", "follow", {"after": self.seq}), self._take_past)
+
+    def _take_past(self, answer: concurrent.futures.Future[Any]) -> None:
+        """Publish what was asked for.  The thread that reads calls this before it reads on."""
+        past = [decode_event(line) for line in answer.result()] if answer.exception() is None else []
+
+        def publish() -> None:
+            for envelope in past:
+                self.publish(envelope)
+
+        self._link.loop.soon(publish)
 
     def again(self) -> Sequence[Envelope]:
         """Take up the session in a host that was started again, or that the connection broke to; not on the loop.
 
         Return what was missed, which is published soon.
         """
-        held = self._held = []
-        missed: list[Envelope] = []
-        try:
-            _ = self._link.wait(self._link.send(rpc.RemoteCall(rpc.HOST, "", "open", {"session_id": self.id})))
-            missed = self._read_past(self._link.wait)
-        finally:
-            self._link.loop.soon(lambda: self._catch_up(missed, held))
-        return missed
-
-    def _catch_up(self, missed: Sequence[Envelope], held: list[Envelope]) -> None:
-        """Publish what was missed before what came meanwhile, unless the connection broke again.  On the loop."""
-        if self._held is not held:
-            return
-        self._held = None
-        for envelope in (*missed, *held):
-            self.publish(envelope)
+        _ = self._link.wait(self._link.send(rpc.RemoteCall(rpc.HOST, "", "open", {"session_id": self.id})))
+        return [decode_event(line) for line in self._link.wait(self._ask_past())]
 
     def history(self) -> Sequence[Envelope]:
         """Return every durable event so far, oldest first."""
@@ -158,9 +145,6 @@ class RemoteSession:
 
     def publish(self, envelope: Envelope) -> None:
         """Give an event to who listens; one that was there already is passed over.  On the loop."""
-        if self._held is not None and not isinstance(envelope.event, PassingNotice):
-            self._held.append(envelope)
-            return
         if self._early is not None:
             if self._subscribers:
                 self._tell_early()
@@ -304,9 +288,13 @@ class HostLink:
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
-    def send(self, call: rpc.RemoteCall) -> concurrent.futures.Future[Any]:
-        """Call something and return its future result."""
+    def send(
+        self, call: rpc.RemoteCall, then: Callable[[concurrent.futures.Future[Any]], None] | None = None
+    ) -> concurrent.futures.Future[Any]:
+        """Call something and return its future result; `then` gets it before what is read next."""
         number, future = next(self._numbers), concurrent.futures.Future[Any]()
+        if then is not None:
+            future.add_done_callback(then)
         if (session := self._session(call.on)) is not None and session.is_deleted:
             future.set_exception(HostError(_DELETED, "F2 lists the sessions."))
             return future

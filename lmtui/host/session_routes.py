@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
@@ -16,14 +16,22 @@ from starlette.responses import Response
 
 from lmtui.app.archive import archive_of, bare_history
 from lmtui.app.host import encode_event
+from lmtui.commands.command import Begin, CommandContext, Output
 from lmtui.commands.session_commands import set_mode
+from lmtui.commands.table import command_table, run_unasked
 from lmtui.core import events
+from lmtui.core.budgets import FORM
 from lmtui.core.errors import UsageError
+from lmtui.core.event_text import set_budget
 from lmtui.core.events import ApprovalRequested, pending_approvals
 from lmtui.core.messages import Image, Usage
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
+from lmtui.core.prompt_text import AS_WORDS, slash_call
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
+from lmtui.host.access import JSON
 from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, Uploaded, route
 from lmtui.host.feed import EVENT_STREAM, EventStream, blocks, place_behind, stored
 from lmtui.host.wire import Words
@@ -34,6 +42,8 @@ _ONE = "/v1/sessions/{id}"
 _Limit = Annotated[int, Field(ge=1, le=1_000)]
 _EventLimit = Annotated[int, Field(ge=1, le=10_000)]
 _PastLimit = Annotated[int, Field(ge=0, le=200)]
+# What clients may run: it acts on their session alone.
+CLIENT_COMMANDS = frozenset({"status", "budget", "deep", "skill", "plan", "mode", "compact", "rename"})
 
 
 def open_approvals(session: Session) -> list[ApprovalRequested]:
@@ -51,13 +61,21 @@ def _last(session: Session, kind: type[events.Event]) -> Any:
     return next((each.event for each in reversed(bare_history(session)) if isinstance(each.event, kind)), None)
 
 
+def model_of(session: Session) -> str:
+    """Return the model that answers, empty where that is not known yet."""
+    changed = _last(session, events.ModelChanged)
+    return (changed.model or changed.default_model) if changed is not None else ""
+
+
 def needs_answer(session: Session) -> bool:
     """Tell whether a session waits for the user."""
     return bool(open_approvals(session) or session.plans.open)
 
 
 @_route("GET", "/v1/sessions")
-async def listed(api: ApiContext, folder: Words = "", search: Words = "", limit: _Limit = 50) -> wire.SessionList:
+async def listed(
+    api: ApiContext, folder: Words = "", search: Words = "", limit: _Limit = 50
+) -> dict[str, list[wire.SessionInfo]]:
     """List the sessions of a folder or of all.
 
     With `search`, they are those whose text has all its words.
@@ -72,9 +90,10 @@ async def listed(api: ApiContext, folder: Words = "", search: Words = "", limit:
             session = is_open.get(row.id)
             is_running, needs = (session.is_running, needs_answer(session)) if session is not None else (False, False)
             own = {"folder": str(path), "is_open": session is not None, "is_running": is_running, "needs_answer": needs}
+            own["clients"] = api.hub.watchers[row.id]
             found.append(wire.SessionInfo(**{**asdict(row), **own}))
     found.sort(key=lambda each: each.updated, reverse=True)
-    return wire.SessionList(sessions=found[:limit])
+    return {"sessions": found[:limit]}
 
 
 @_route("POST", "/v1/sessions", status=201, errors=(502,))
@@ -86,10 +105,9 @@ async def created(api: ApiContext, body: wire.NewSession) -> wire.SessionDetail:
         session.set_model(body.model)
     if body.title:
         session.rename(body.title)
-    if body.mode is not None:
-        await mode_set(session, wire.ModeInfo(mode=body.mode))
+    await mode_set(session, body)
     if body.message.strip():
-        session.submit(body.message)
+        _ = await give_task(api, session, body.message)
     return await shown(api, session)
 
 
@@ -97,14 +115,14 @@ async def created(api: ApiContext, body: wire.NewSession) -> wire.SessionDetail:
 async def shown(api: ApiContext, session: Session) -> wire.SessionDetail:
     """Return a session."""
     runtime = api.hub.runtime_of(session.id)
-    renamed, model = (_last(session, kind) for kind in (events.SessionRenamed, events.ModelChanged))
+    renamed = _last(session, events.SessionRenamed)
     return wire.SessionDetail(
         id=session.id,
         folder=str(runtime.workspace) if runtime is not None else "",
         title=renamed.title if renamed is not None else "",
         is_running=session.is_running,
         mode=session.mode,
-        model=(model.model or model.default_model) if model is not None else "",
+        model=model_of(session),
         last_seq=last_seq(session),
         approvals=open_approvals(session),
         plan=session.plans.open,
@@ -126,10 +144,10 @@ async def deleted(api: ApiContext, id_: str) -> None:
 
 
 @_route("POST", f"{_ONE}/fork", status=201)
-async def forked(api: ApiContext, id_: str, body: wire.Fork) -> wire.NewId:
+async def forked(api: ApiContext, id_: str, body: wire.Fork) -> dict[str, str]:
     """Copy a session."""
     runtime = await api.hub.find_runtime(id_)
-    return wire.NewId(id=await runtime.archive.fork(id_, body.seq))
+    return {"id": await runtime.archive.fork(id_, body.seq)}
 
 
 @_route("GET", f"{_ONE}/history", answer=wire.EventPage)
@@ -170,24 +188,50 @@ async def activity(api: ApiContext, request: Request, limit: _PastLimit = 50) ->
     return EventStream(blocks(api.feed, reader, past, api.heartbeat_s))
 
 
-@_route("POST", f"{_ONE}/messages", status=202)
-async def said(api: ApiContext, request: Request, session: Session, body: wire.NewMessage) -> wire.Receipt:
-    """Give a session a task."""
-    uploads = api.take(body.attach)
-    text, images = with_uploads(body.text, uploads)
+@_route("POST", f"{_ONE}/messages", answer=wire.Receipt, status=202, also=200)
+async def said(api: ApiContext, request: Request, session: Session, body: wire.NewMessage) -> Response:
+    """Give a session a task, or run a slash command.
+
+    With `wait`, and for what a command says, the status is 200.
+    """
+    if body.attach and slash_call(body.text):
+        raise ApiError(422, "no upload goes along with a slash command", AS_WORDS)
+    text, images = with_uploads(body.text, api.take(body.attach))
     if not text.strip() and not images:
         raise ApiError(422, "the message is empty")
     key = request.headers.get("idempotency-key", "")
-    before = last_seq(session)
+    before, output = last_seq(session), list[str]()
     if not key or api.is_first(f"{session.id} {key[:200]}"):
-        (session.steer if body.steer else session.submit)(text, typed=body.text or "[attached]", images=images)
+        await mode_set(session, body)
+        output = await give_task(api, session, text, body.text or "[attached]", images, steers=body.steer)
     await asyncio.sleep(0)
     if body.wait:
         await session.wait_idle()
     past = reversed(bare_history(session)) if body.wait else ()
     ended = next((each for each in past if each.seq > before and isinstance(each.event, events.TurnEnded)), None)
     turn = json.loads(encode_event(ended)) if ended is not None else None
-    return wire.Receipt(seq=before, is_running=session.is_running, turn=turn)
+    receipt = wire.Receipt(seq=before, is_running=session.is_running, turn=turn, output=output)
+    return Response(receipt.model_dump_json(), 200 if body.wait or output else 202, media_type=JSON)
+
+
+async def give_task(
+    api: ApiContext, session: Session, text: str, typed: str = "", images: Sequence[Image] = (), *, steers: bool = False
+) -> list[str]:
+    """Give a session a task.  A slash command is run instead; return what it says.
+
+    Raises:
+        UsageError: it is unknown, or not for clients.
+    """
+    if (call := slash_call(text)) is None:
+        (session.steer if steers else session.submit)(text, typed=typed, images=images)
+        return []
+    table = command_table()
+    if call[0].lower() in table.names and call[0].lower() not in CLIENT_COMMANDS:
+        raise UsageError(f"/{sanitize_line(call[0])} is not available to clients", AS_WORDS)
+    result = await run_unasked(CommandContext(await api.hub.find_runtime(session.id), session, table), text)
+    if isinstance(result, Begin):
+        result.start(session)
+    return list(result.lines) if isinstance(result, Output) else []
 
 
 def with_uploads(text: str, uploads: Iterable[Uploaded]) -> tuple[str, list[Image]]:
@@ -211,9 +255,9 @@ async def interrupted(session: Session) -> wire.Receipt:
 
 
 @_route("GET", f"{_ONE}/approvals")
-async def approvals(session: Session) -> wire.ApprovalList:
+async def approvals(session: Session) -> dict[str, list[ApprovalRequested]]:
     """Return the open questions."""
-    return wire.ApprovalList(approvals=open_approvals(session))
+    return {"approvals": open_approvals(session)}
 
 
 @_route("POST", f"{_ONE}/approvals/{{approval_id}}")
@@ -247,16 +291,22 @@ def _question(session: Session, approval_id: str) -> tuple[ApprovalRequested | N
 
 @_route("POST", f"{_ONE}/mode")
 async def mode_set(session: Session, body: wire.ModeInfo) -> wire.ModeInfo:
-    """Change the permission mode.
+    """Change the permission mode and the budget.
 
     Raises:
-        ApiError: the session cannot be in that mode now.
+        ApiError: the session cannot be in that mode now, or deep work has no budget.
+        UsageError: the budget is none.
     """
-    try:
-        await set_mode(session, body.mode)
-    except UsageError as error:
-        raise ApiError(409, str(error)) from error
-    return body
+    if body.budget:
+        set_budget(session.budget, body.budget)
+    if body.mode == "deep_work" and not session.budget.in_force()[0]:
+        raise ApiError(422, "deep work needs a budget", f"Add one: {FORM}.")
+    if body.mode is not None:
+        try:
+            await set_mode(session, Mode.PLAN if body.mode == "deep_work" else body.mode)
+        except UsageError as error:
+            raise ApiError(409, str(error)) from error
+    return wire.ModeInfo(mode=body.mode or session.mode, budget=body.budget)
 
 
 @_route("POST", f"{_ONE}/plan")
@@ -282,7 +332,8 @@ async def plan_answered(api: ApiContext, session: Session, body: wire.PlanReply)
 @_route("GET", f"{_ONE}/queue")
 async def queue(session: Session) -> wire.Queue:
     """Return what waits to be taken up."""
-    return wire.filled(wire.Queue, _last(session, events.InboxChanged) or events.InboxChanged())
+    found = _last(session, events.InboxChanged) or events.InboxChanged()
+    return wire.Queue(queued=list(found.queued), is_paused=found.is_paused)
 
 
 @_route("DELETE", f"{_ONE}/queue/{{place}}")
@@ -303,7 +354,7 @@ async def queue_resumed(session: Session) -> wire.Queue:
 
 
 @_route("GET", f"{_ONE}/files")
-async def files(session: Session) -> wire.SessionFiles:
+async def files(session: Session) -> dict[str, list[wire.ChangedFile]]:
     """Return the files that a session changed."""
     found: dict[str, wire.ChangedFile] = {}
     changed = (
@@ -314,7 +365,7 @@ async def files(session: Session) -> wire.SessionFiles:
         added = change.added_lines + (before.added if before else 0)
         removed = change.removed_lines + (before.removed if before else 0)
         found[change.path] = wire.ChangedFile(path=change.path, kind=str(change.kind), added=added, removed=removed)
-    return wire.SessionFiles(files=list(found.values()))
+    return {"files": list(found.values())}
 
 
 @_route("GET", f"{_ONE}/tasks")
@@ -326,9 +377,9 @@ async def tasks(session: Session) -> wire.Tasks:
 
 
 @_route("GET", f"{_ONE}/usage")
-async def usage(session: Session) -> wire.SessionUsage:
+async def usage(session: Session) -> dict[str, int]:
     """Return the tokens that a session used."""
     past = bare_history(session)
     spent = [each.event.usage for each in past if isinstance(each.event, events.UsageUpdated)]
     turns = sum(isinstance(each.event, events.TurnEnded) and each.event.agent == "root" for each in past)
-    return wire.filled(wire.SessionUsage, sum(spent, Usage()), requests=len(spent), turns=turns)
+    return {**asdict(sum(spent, Usage())), "requests": len(spent), "turns": turns}

@@ -33,8 +33,7 @@ from textual_serve.download_manager import DownloadManager
 
 from lmtui.app.process import ENVIRONMENT_SOCKET, environment_at_start
 from lmtui.core.errors import UsageError
-from lmtui.core.hosts import is_loopback
-from lmtui.host.access import LOCAL_NAMES, bracketed, guarded, is_known_name, is_same, refused
+from lmtui.host.access import LOCAL_NAMES, Failures, bracketed, guarded, is_known_name, is_same, refused
 from lmtui.host.attach import is_unix
 from lmtui.host.connect import give_environment, read_token, token_file
 from lmtui.host.endpoints import JSON_BYTES, ApiError, read_body, tell_error
@@ -47,7 +46,7 @@ from lmtui.host.wire import Wire
 _LEAVE_LIMIT_S = 5.0
 _LARGEST_CELLS = 1000
 LEAST_PIN = 6
-MOST_TRIES, LOCKED_S = 5, 60.0
+MOST_TRIES = 5
 MOST_KEY_CHARS, MOST_FORM_BYTES = 200, 4_096
 _BROWSER = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver"}
 _OF_THE_TERMINAL = ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR", "ACCESSIBLE")
@@ -138,30 +137,25 @@ class AccessControl:
     """
 
     def __init__(self, pin: str = "", api_token: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        self.pin, self._lasting, self._clock = pin, [each for each in (pin, api_token) if each], clock
+        self.pin, self._lasting = pin, [each for each in (pin, api_token) if each]
         self._keys: set[str] = set()
-        self._wrong = 0
-        self._locked_until = 0.0
+        self._wrong = Failures(clock, MOST_TRIES)
         self.token = secrets.token_urlsafe(24)
 
     @property
     def is_locked(self) -> bool:
         """Tell whether too many wrong keys were tried a moment ago."""
-        return self._clock() < self._locked_until
+        return self._wrong.wait_s("") > 0
 
     def try_key(self, text: str) -> str:
         """Return the cookie for a token or a PIN, an empty text for a wrong one; a token is used up by that."""
         if self.is_locked:
             return ""
-        is_token = is_same(text, self.token)
-        if not is_token and not any(is_same(text, each) for each in self._lasting):
-            self._wrong += 1
-            if self._wrong >= MOST_TRIES:
-                self._wrong, self._locked_until = 0, self._clock() + LOCKED_S
-            return ""
-        self._wrong = 0
-        if is_token:
+        if is_same(text, self.token):
             self.token = secrets.token_urlsafe(24)
+        elif not any(is_same(text, each) for each in self._lasting):
+            self._wrong.add("")
+            return ""
         self._keys.add(key := secrets.token_urlsafe(32))
         return key
 
@@ -272,17 +266,16 @@ def _number(request: HTTPConnection, name: str, default: int) -> int:
     return int(given) if given.isdecimal() and len(given) < 6 else default
 
 
-def check_address(host: str, pin: str) -> None:
-    """Make sure that an address may be served on.
+def page_listener(wanted: PagesWanted) -> socket.socket:
+    """Return a socket that listens at the address.
 
     Raises:
-        UsageError: it is not this machine's own and there is no PIN, or the PIN is too short.
+        UsageError: it is taken, others can reach it and there is no PIN, or the PIN is too short.
     """
-    if pin and len(pin) < LEAST_PIN:
-        raise UsageError(f"the PIN has {len(pin)} characters", f"Use at least {LEAST_PIN}.")
-    if not pin and not is_loopback(host):
-        hint = "Use --pin or --pin-file, or serve on 127.0.0.1 and connect with `ssh -L`."
-        raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
+    if 0 < len(wanted.pin) < LEAST_PIN:
+        raise UsageError(f"the PIN has {len(wanted.pin)} characters", f"Use at least {LEAST_PIN}.")
+    way = "Use --pin or --pin-file, or serve on 127.0.0.1 and connect with `ssh -L`."
+    return open_tcp(f"{bracketed(wanted.host)}:{wanted.port}", is_allowed=bool(wanted.pin), way=way)
 
 
 def linked_name(host: str, listener: socket.socket) -> str:
@@ -304,8 +297,7 @@ async def pages(request: Request, hub: SessionHub) -> Response:
     if not is_unix(request.scope):
         raise ApiError(403, "a client on the network does not serve pages")
     wanted = PagesWanted.model_validate_json(await read_body(request, JSON_BYTES))
-    check_address(wanted.host, wanted.pin)
-    listener = open_tcp(f"{bracketed(wanted.host)}:{wanted.port}", has_certificate=False, allows_plain=True)
+    listener = page_listener(wanted)
     url = f"http://{linked_name(wanted.host, listener)}:{listener.getsockname()[1]}"
     made: asyncio.Queue[str] = asyncio.Queue()
     app = WebPages(wanted, AccessControl(wanted.pin, read_token(token_file())), url, made.put_nowait).app()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from lmtui.app.archive import bare_history
 from lmtui.app.host import encode_event
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed
@@ -21,7 +23,7 @@ from lmtui.host import wire
 from lmtui.host.access import parse_json
 from lmtui.host.endpoints import JSON_BYTES, ApiContext, validation_text
 from lmtui.host.feed import NOTHING, Frame, Reader, stored, until_one_ends
-from lmtui.host.session_routes import answered, mode_set, plan_answered
+from lmtui.host.session_routes import answered, give_task, mode_set, model_of, plan_answered
 
 PREVIEW_CHARS = 500
 _LONG_S = 3600.0
@@ -66,7 +68,7 @@ _RECEIVED: dict[str, tuple[type[wire.Wire], dict[str, str]]] = {
 
 def _tasks(event: events.PlanChanged) -> list[dict[str, object]]:
     rows = [*(("todo", each) for each in event.plan.todos), *(("step", each) for each in event.plan.steps)]
-    return [{"kind": kind, "id": each.id, "text": each.text, "status": str(each.status)} for kind, each in rows]
+    return [{"kind": kind, "id": f"{kind}-{each.id}", "text": each.text, "status": str(each.status)} for kind, each in rows]
 
 
 def _done_tasks(event: events.PlanChanged) -> str:
@@ -112,14 +114,29 @@ _SENT: dict[type[events.Event], _Row] = {
 _FAILED = _row("error", message=lambda event: event.error or "the turn failed", iterations="iterations")
 
 
-def _text_of(envelope: events.Envelope) -> str:
+def _text_of(api: ApiContext, envelope: events.Envelope) -> str:
     """Return an event as clients get it, empty where they do not get it."""
     event = envelope.event
     has_failed = isinstance(event, events.TurnEnded) and event.reason is events.TurnReason.ERROR
     name, fields = _FAILED if has_failed else _SENT.get(type(event), ("", {}))
     found = {key: getattr(event, how) if isinstance(how, str) else how(event) for key, how in fields.items()}
+    session = api.hub.find(envelope.session) if name in ("thinking", "done") else None
+    if session is not None:
+        found |= (
+            _progress(api, session, envelope.seq) if name == "thinking" else {"model": model_of(session), "mode": session.mode}
+        )
     found |= {"type": name, "session": envelope.session, "agent": event.agent, "seq": envelope.seq}
     return json.dumps(found, ensure_ascii=False, default=str) if name else ""
+
+
+def _progress(api: ApiContext, session: Session, seq: int) -> dict[str, object]:
+    """Return how far a turn was at an event, and the session's budget is."""
+    own = [each.event for each in bare_history(session) if each.event.agent == events.ROOT and each.seq <= seq]
+    turn = itertools.takewhile(lambda each: not isinstance(each, events.TurnStarted), reversed(own))
+    steps = 1 + sum(isinstance(each, events.UsageUpdated) for each in turn)
+    (budget, spent), runtime = session.budget.in_force(), api.hub.runtime_of(session.id)
+    most = runtime.config.max_iterations if runtime else 0
+    return {"iteration": steps, "max_iterations": most, "tokens_used": spent.tokens, "token_budget": budget.tokens}
 
 
 async def serve_websocket(websocket: WebSocket) -> None:
@@ -152,8 +169,10 @@ class _Client:
             await self._websocket.close(code, why)
 
     async def _read(self) -> None:
-        if wanted := self._websocket.query_params.get("session", ""):
-            await self._take(json.dumps({"type": "subscribe", "session": wanted}).encode())
+        wanted = self._websocket.path_params.get("id", self._websocket.query_params.get("session", ""))
+        if wanted:
+            named = {} if wanted == "activity" else {"session": wanted}
+            await self._take(json.dumps({"type": "subscribe", **named}).encode())
         while (message := await self._websocket.receive())["type"] != "websocket.disconnect":
             data = message.get("bytes") or (message.get("text") or "").encode("utf-8", "surrogatepass")
             if len(data) > JSON_BYTES:
@@ -167,7 +186,7 @@ class _Client:
             value = parse_json(data)
             head = MessageHead.model_validate(value)
             if head.type not in _RECEIVED:
-                raise UsageError("unknown type of message", f"Send one of {', '.join(_RECEIVED)}.")
+                raise UsageError(f"unknown type of message; send one of {', '.join(_RECEIVED)}")
             model, named = _RECEIVED[head.type]
             rest = {name: each for name, each in value.items() if name not in MessageHead.model_fields}
             await self._do(head, model.model_validate({**rest, **named}))
@@ -192,7 +211,9 @@ class _Client:
                 await self._follow(session, after)
             case TaskMessage(content=content, steer=steers):
                 session = session or await self._open(body.folder)
-                (session.steer if steers else session.submit)(content)
+                if lines := await give_task(self._api, session, content, steers=steers):
+                    said = {"level": "info", "message": "\n".join(lines), "session": session.id}
+                    await self._tell({"type": "notice", **said})
             case wire.InFolder(folder=folder):
                 _ = await self._open(folder)
             case _ if session is None:
@@ -228,7 +249,7 @@ class _Client:
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             async for frames in reader.follow(past, _LONG_S):
                 for frame in frames:
-                    if text := encode_event(frame.envelope) if self._is_log else _text_of(frame.envelope):
+                    if text := encode_event(frame.envelope) if self._is_log else _text_of(self._api, frame.envelope):
                         await self._websocket.send_text(text.encode("utf-8", "backslashreplace").decode())
         self._over.set()
 

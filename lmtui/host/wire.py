@@ -1,15 +1,14 @@
-"""What goes over the wire of the HTTP API, as types: requests are checked by them, and the OpenAPI page is made of them."""
+"""The types of the HTTP API: requests are checked by them, and the OpenAPI page is made of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import ApprovalRequested, Outcome
-from lmtui.core.messages import ToolSpec
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import PlanStep, Todo
 from lmtui.core.sessions import SessionSummary
@@ -85,15 +84,17 @@ class SessionInfo(SessionSummary):
     folder: str
     is_running: bool
     needs_answer: bool
+    clients: int
 
 
-class SessionList(Wire):
-    """Sessions, the newest first."""
+class Queue(Wire):
+    """What waits to be taken up."""
 
-    sessions: list[SessionInfo]
+    queued: list[str]
+    is_paused: bool
 
 
-class SessionDetail(Wire):
+class SessionDetail(Queue):
     """A session that is open."""
 
     id: str
@@ -105,16 +106,22 @@ class SessionDetail(Wire):
     last_seq: int
     approvals: list[ApprovalRequested]
     plan: PlanProposed | None
-    queued: list[str]
-    is_paused: bool
 
 
-class NewSession(Wire):
+class ModeInfo(Wire):
+    """A permission mode and a budget in words such as `3h 200 steps 1.5M tokens`, or `off`.
+
+    Deep work plans first and then works within the budget.
+    """
+
+    mode: Mode | Literal["deep_work"] | None = None
+    budget: Words = ""
+
+
+class NewSession(InFolder, ModeInfo):
     """A new session, and what it begins with."""
 
-    folder: Words = ""
     message: _Text = ""
-    mode: Mode | None = None
     title: Annotated[str, Field(max_length=120)] = ""
     model: Words = ""
 
@@ -131,31 +138,33 @@ class Fork(Wire):
     seq: int = Field(0, ge=0)
 
 
-class NewId(Wire):
-    """The id of what was made."""
+class NewMessage(ModeInfo):
+    """A task or a slash command.
 
-    id: str
+    `steer` puts it before the next step of a running turn, `attach` names uploads, `wait` waits for the
+    end of the turn.
+    """
 
-
-class NewMessage(Wire):
-    """A task; `steer` puts it before the next step of a running turn, `attach` names uploads, `wait` waits for the answer."""
-
-    text: _Text
+    text: _Text = Field(validation_alias=AliasChoices("text", "message"))
     steer: bool = False
     wait: bool = False
     attach: Annotated[list[str], Field(max_length=20)] = Field(default_factory=list)
 
 
 class Receipt(Wire):
-    """It was taken up: events behind `seq` tell what comes of it.  `turn` is the end of the turn, where it was waited for."""
+    """It was taken up: events behind `seq` tell what comes of it.
+
+    `turn` is the end of the turn, where it was waited for, and `output` what a slash command says.
+    """
 
     seq: int
     is_running: bool
     turn: dict[str, Any] | None = None
+    output: list[str] = Field(default_factory=list)
 
 
 class ApprovalAnswer(Wire):
-    """An answer; `rule` is the number (from 0) of an offered rule, to hold for this session; `by` is shown to other clients."""
+    """An answer; `rule` is the number (from 0) of an offered rule, for this session; `by` is shown to others."""
 
     outcome: Literal["once", "session", "try", "no"]
     feedback: Words = ""
@@ -172,18 +181,6 @@ class ApprovalDone(Wire):
     by: str
 
 
-class ApprovalList(Wire):
-    """The questions that are open."""
-
-    approvals: list[ApprovalRequested]
-
-
-class ModeInfo(Wire):
-    """A permission mode."""
-
-    mode: Mode
-
-
 class PlanReply(Wire):
     """An answer to a plan; `rules` are granted with an approval, as far as the plan names them."""
 
@@ -192,13 +189,6 @@ class PlanReply(Wire):
     feedback: _Text = ""
     rules: Annotated[list[Words], Field(max_length=200)] = Field(default_factory=list)
     by: _Name = "api"
-
-
-class Queue(Wire):
-    """What waits to be taken up."""
-
-    queued: list[str]
-    is_paused: bool
 
 
 class ChangedFile(Wire):
@@ -210,27 +200,11 @@ class ChangedFile(Wire):
     removed: int
 
 
-class SessionFiles(Wire):
-    """The files that a session changed, in the order of their last change."""
-
-    files: list[ChangedFile]
-
-
 class Tasks(Wire):
     """The todos and the plan's steps."""
 
     todos: list[Todo]
     steps: list[PlanStep]
-
-
-class SessionUsage(Wire):
-    """Tokens as the server counted them, requests, and seconds of reading and writing."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int
-    requests: int
-    turns: int
 
 
 class EventPage(Wire):
@@ -259,12 +233,6 @@ class FileBody(Wire):
     content: str
 
 
-class ToolList(Wire):
-    """The tools of a folder's agents."""
-
-    tools: list[ToolSpec]
-
-
 class ModelInfo(Wire):
     """A model in OpenAI's form: an agent of lmtui, or a model of a server (then `url` is that server)."""
 
@@ -285,10 +253,10 @@ class ModelList(Wire):
 
 
 class SelectModel(InFolder):
-    """A model: of one open session from its next request on, or without a session for those opened later."""
+    """A model: of one session from its next request on, or without one for those opened later."""
 
     url: Annotated[str, Field(max_length=2_000)] = ""
-    model: Words = ""
+    model: Words = Field("", validation_alias=AliasChoices("model", "model_id"))
     session: Annotated[str, Field(pattern=SESSION_ID)] | None = None
 
 
@@ -317,7 +285,7 @@ class ChatMessage(OpenWire):
 
 
 class ChatRequest(OpenWire):
-    """A request in OpenAI's form; sampling and tools of the client are ignored, for the agent has its own."""
+    """A request in OpenAI's form; sampling and tools of the client are ignored: the agent has its own."""
 
     model: str = "lmtui"
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2_000)]

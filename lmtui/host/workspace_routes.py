@@ -16,8 +16,8 @@ from typing import Annotated
 from pydantic import Field
 
 from lmtui import __version__
-from lmtui.core.errors import SandboxError
-from lmtui.core.messages import Image, sniff
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.messages import Image, ToolSpec, sniff
 from lmtui.core.servers import ServerFound
 from lmtui.host import wire
 from lmtui.host.endpoints import UPLOAD_BYTES, UPLOAD_S, ApiContext, ApiError, Endpoint, Uploaded, route
@@ -96,10 +96,10 @@ def _inside(path: str) -> str:
 
 
 @_route("GET", "/v1/tools")
-async def tools(api: ApiContext, folder: Words = "") -> wire.ToolList:
+async def tools(api: ApiContext, folder: Words = "") -> dict[str, list[ToolSpec]]:
     """Return the tools of lmtui's own."""
     runtime = await api.runtime(folder)
-    return wire.ToolList(tools=list(runtime.tools()))
+    return {"tools": list(runtime.tools())}
 
 
 @_route("GET", "/v1/models")
@@ -138,14 +138,13 @@ def agent_folders(api: ApiContext) -> dict[str, Path]:
 @_route("POST", "/v1/models/select", errors=(404, 502))
 async def model_selected(api: ApiContext, body: wire.SelectModel) -> wire.Receipt:
     """Use another model."""
-    if body.session is None:
-        runtime = await api.runtime(body.folder)
-        await api.hub.switch_model(runtime, "", body.url, body.model)
-        return wire.Receipt(seq=0, is_running=False)
-    session = await api.hub.session(body.session)
-    runtime = await api.hub.find_runtime(session.id)
-    await api.hub.switch_model(runtime, session.id, body.url, body.model)
-    return wire.Receipt(seq=last_seq(session), is_running=session.is_running)
+    session = await api.hub.session(body.session) if body.session else None
+    runtime = await (api.hub.find_runtime(session.id) if session else api.runtime(body.folder))
+    try:
+        await api.hub.switch_model(runtime, body.session or "", body.url, body.model)
+    except UsageError as error:
+        raise ApiError(404, str(error), error.hint) from error
+    return wire.Receipt(seq=last_seq(session) if session else 0, is_running=bool(session and session.is_running))
 
 
 @_route("POST", "/v1/uploads", status=201, most_bytes=UPLOAD_BYTES)

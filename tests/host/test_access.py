@@ -312,16 +312,16 @@ def test_other_machines_reach_it_only_encrypted_or_by_name() -> None:
         ("127.0.0.1", False, False), ("localhost", False, False), ("::1", False, False), ("0.0.0.0", True, False),
         ("192.168.1.2", False, True),
     ):  # fmt: skip
-        check_address(host, has_certificate=certificate, allows_plain=plain)
+        check_address(host, is_allowed=certificate or plain)
     for host in ("0.0.0.0", "192.168.1.2", "box.lan"):
         with pytest.raises(UsageError, match="other machines"):
-            check_address(host, has_certificate=False, allows_plain=False)
+            check_address(host, is_allowed=False)
 
 
 def test_addresses_that_cannot_be_served_are_refused() -> None:
     for address in ("", "127.0.0.1", ":8765", "127.0.0.1:x", "127.0.0.1:99999", "0.0.0.0:1"):
         with pytest.raises(UsageError):
-            open_tcp(address, has_certificate=False).close()
+            open_tcp(address, is_allowed=False).close()
 
 
 _JSON = st.recursive(

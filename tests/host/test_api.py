@@ -42,7 +42,9 @@ async def test_a_message_waits_for_its_answer_is_taken_once_and_history_comes_in
     host = await start(DONE, DONE, mode="auto")
     session_id = await host.new_session()
     one = f"/v1/sessions/{session_id}"
-    found = await host.call("POST", f"{one}/messages", json={"text": "go", "wait": True})
+    answer = await host.client.post(f"{one}/messages", json={"text": "go", "wait": True})
+    found = answer.json()
+    assert answer.status_code == 200
     assert (found["turn"]["text"], found["turn"]["reason"], found["is_running"]) == ("All is done.", "done", False)
     for _ in range(3):
         _ = await host.call("POST", f"{one}/messages", json={"text": "go"}, headers={"Idempotency-Key": "k"})
@@ -119,6 +121,44 @@ async def test_answers_that_cannot_be_leave_the_question_open(start: Start) -> N
     assert (await host.approval(session_id))["approval_id"] == asked["approval_id"]
 
 
+async def test_slash_commands_and_budgets_act_on_the_session(start: Start) -> None:
+    host = await start(DONE, DONE, mode="auto")
+    for body in ({"mode": "deep_work"}, {"budget": "some"}, {"message": "/undo"}, {"message": "/nothing"}):
+        assert (await host.client.post("/v1/sessions", json=body)).status_code == 422
+    session_id = await host.new_session(mode="deep_work", budget="3h 200 steps")
+    one = f"/v1/sessions/{session_id}"
+    answer = await host.client.post(f"{one}/messages", json={"text": "/budget"})
+    assert (answer.status_code, "200 steps" in answer.json()["output"][0]) == (200, True)
+    assert any("plan" in line for line in (await host.call("POST", f"{one}/messages", json={"text": "/status"}))["output"])
+    assert (await host.call("POST", f"{one}/messages", json={"text": "/mode auto"}))["output"] == ["done"]
+    assert (await host.call("POST", f"{one}/mode", json={"budget": "off"})) == {"mode": "auto", "budget": "off"}
+    answer = await host.client.post(f"{one}/messages", json={"text": "/deep 1h tidy up"})
+    assert (answer.status_code, (await host.call("GET", one))["mode"]) == (202, "plan")
+    await host.idle(session_id)
+    _ = await host.call("POST", f"{one}/messages", json={"text": " /budget 1h", "wait": True})
+    session = await host.hub.session(session_id)
+    said = [each.event.text for each in session.history() if isinstance(each.event, MessageAdded)]
+    assert [each.strip() for each in said][-2:] == ["/budget 1h", "All is done."]
+
+
+async def test_paths_and_words_of_the_earlier_program_lead_there_too(start: Start) -> None:
+    host = await start(DONE, mode="plan")
+    session_id = str((await host.call("POST", "/api/sessions", json={}))["id"])
+    _ = await host.call("POST", f"/api/chat/{session_id}", json={"message": "go", "mode": "auto", "wait": True})
+    for path in (
+        "status",
+        "sessions",
+        f"sessions/{session_id}/history",
+        f"sessions/{session_id}/tasks",
+        "usage",
+        "models",
+        "cron",
+    ):
+        await host.call("GET", f"/api/{path}")
+    assert (await host.call("GET", f"/v1/sessions/{session_id}"))["mode"] == "auto"
+    await host.call("DELETE", f"/api/sessions/{session_id}")
+
+
 async def test_a_turn_can_be_interrupted_and_what_waits_taken_back(start: Start) -> None:
     host = await start(ScriptedTurn("word " * 200, rate=20), DONE, mode="auto")
     session_id = await host.new_session(message="write long")
@@ -141,7 +181,7 @@ async def test_mode_title_fork_and_deletion(start: Start) -> None:
     session_id = await host.new_session(message="go")
     await host.idle(session_id)
     one = f"/v1/sessions/{session_id}"
-    assert await host.call("POST", f"{one}/mode", json={"mode": "plan"}) == {"mode": "plan"}
+    assert await host.call("POST", f"{one}/mode", json={"mode": "plan"}) == {"mode": "plan", "budget": ""}
     assert (await host.client.post(f"{one}/mode", json={"mode": "root"})).status_code == 422
     assert (await host.call("PATCH", one, json={"title": "Other"}))["title"] == "Other"
     copy = (await host.call("POST", f"{one}/fork", json={}))["id"]
@@ -231,5 +271,5 @@ async def test_another_model_is_selected_for_a_session(start: Start) -> None:
         _ = await host.call("POST", "/v1/models/select", json={**body, "model": model, "session": session_id})
         assert (await host.call("GET", f"/v1/sessions/{session_id}"))["model"] == model
     for wrong in ({"url": "http://127.0.0.1:9", "model": "x"}, {"url": host.model.url, "model": "nope"}, {"model": "nope"}, {}):
-        assert (await host.client.post("/v1/models/select", json=wrong)).status_code == 422
+        assert (await host.client.post("/v1/models/select", json=wrong)).status_code == 404
     assert read_choices() == ()

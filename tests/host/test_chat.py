@@ -1,19 +1,24 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lmtui.core.events import MessageAdded, TurnEnded
+from lmtui.core.events import MessageAdded, Outcome, TurnEnded
 from lmtui.core.messages import Role
+from lmtui.core.sessions import Answer
 from lmtui.models.demo_scripts import FaultKind, ScriptedFault, ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 from tests.host.test_api import PNG
+from tests.host.test_contract import PAGE, check
 from tests.sets import Late
+from tests.waiting import until
 
 openai: Any = Late("openai")
+CHAT = "/v1/chat/completions"
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -72,35 +77,32 @@ async def test_a_conversation_stays_in_its_session_and_an_edited_message_makes_a
 async def test_a_past_that_is_not_known_is_told_to_a_new_session(start: Start) -> None:
     host = await start(DONE, mode="auto")
     messages = [user("My name is Ada."), assistant("Hello Ada."), user("What is my name?")]
-    async with sdk(host) as client:
-        _ = await client.chat.completions.create(
-            model="lmtui", messages=[{"role": "system", "content": "Be short."}, *messages]
-        )
+    body = {"model": "lmtui", "messages": [{"role": "system", "content": "Be short."}, *messages]}
+    for given in (body, {"surely": "unknown"}):
+        check(PAGE["paths"][CHAT]["post"], await host.client.post(CHAT, json=given))
     sent = str(host.model.requests[-1].body["messages"][-1]["content"])
     assert all(part in sent for part in ("What is my name?", "My name is Ada.", "Hello Ada.", "Be short."))
 
 
-async def test_a_folder_is_named_by_the_model_or_a_header(start: Start, tmp_path: Path) -> None:
+async def test_a_folder_is_named_by_the_model(start: Start, tmp_path: Path) -> None:
     host = await start(DONE, mode="auto")
     (tmp_path / "other").mkdir()
     host.hub.allow(tmp_path / "other")
     async with sdk(host) as client:
-        for kwargs in ({"model": "lmtui@other"}, {"model": "lmtui", "extra_headers": {"X-Folder": str(tmp_path / "other")}}):
-            arguments: dict[str, Any] = dict(kwargs)
-            _ = await client.chat.completions.create(messages=[user("go")], **arguments)
-        assert len((await host.call("GET", f"/v1/sessions?folder={tmp_path / 'other'}"))["sessions"]) == 2
-        with pytest.raises(openai.UnprocessableEntityError):
-            _ = await client.chat.completions.create(model="lmtui", messages=[user("go")], extra_headers={"X-Folder": "/etc"})
+        _ = await client.chat.completions.create(model="lmtui@other", messages=[user("go")])
+    assert len((await host.call("GET", f"/v1/sessions?folder={tmp_path / 'other'}"))["sessions"]) == 1
 
 
-async def test_a_question_that_nobody_answers_is_denied_with_a_text_that_says_so(start: Start) -> None:
-    host = await start(WRITE, DONE, mode="manual", options={"approval_wait_s": 0.2})
+async def test_a_question_is_said_and_waits_for_its_answer(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="manual")
     async with sdk(host) as client:
-        answer = await client.chat.completions.create(model="lmtui", messages=[user("write")])
-    text = answer.choices[0].message.content or ""
-    assert "[lmtui asks: write" in text
-    assert "[Denied: nobody answered in time" in text
-    assert text.endswith("All is done.")
+        asking = asyncio.ensure_future(client.chat.completions.create(model="lmtui", messages=[user("write")]))
+        await until(lambda: host.hub.sessions)
+        asked = await host.approval(host.hub.sessions[0].id)
+        assert not asking.done()
+        host.hub.sessions[0].answer(asked["approval_id"], Answer(Outcome.NO))
+        text = (await asking).choices[0].message.content or ""
+    assert ("[lmtui asks: write" in text, text.endswith("All is done.")) == (True, True)
     assert not (host.folder / "a.txt").exists()
 
 
@@ -145,7 +147,7 @@ async def test_errors_have_openais_form(start: Start) -> None:
 async def test_a_model_server_that_fails_is_told(start: Start) -> None:
     fault = ScriptedFault(FaultKind.STATUS, status=500, body="broken")
     host = await start(ScriptedTurn("x", fault=fault), mode="auto")
-    answer = await host.client.post("/v1/chat/completions", json={"model": "lmtui", "messages": [user("go")]})
+    answer = await host.client.post(CHAT, json={"model": "lmtui", "messages": [user("go")]})
     assert answer.status_code == 502
     assert answer.json()["error"]["message"]
     async with sdk(host) as client:

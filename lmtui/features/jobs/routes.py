@@ -32,12 +32,6 @@ class JobInfo(Wire):
     last_session: str
 
 
-class AllJobs(Wire):
-    """The jobs of a folder."""
-
-    jobs: list[JobInfo]
-
-
 class NewJobBody(InFolder):
     """A job; `schedule` as `lmtui schedule` takes it, empty for as soon as possible."""
 
@@ -52,7 +46,7 @@ class NewJobBody(InFolder):
 
 
 @_route("GET", "/v1/jobs")
-async def jobs(api: ApiContext, folder: Words = "") -> AllJobs:
+async def jobs(api: ApiContext, folder: Words = "") -> dict[str, list[JobInfo]]:
     """List jobs.
 
     Without a folder they are those of all.
@@ -61,7 +55,7 @@ async def jobs(api: ApiContext, folder: Words = "") -> AllJobs:
     for path in [api.folder(folder)] if folder else api.hub.folders:
         runtime = await api.hub.runtime(path)
         found += [_job(each) for each in (await runtime.extensions[Jobs].read()).records]
-    return AllJobs(jobs=found)
+    return {"jobs": found}
 
 
 @_route("POST", "/v1/jobs", status=201)
