@@ -336,9 +336,10 @@ def _acp(arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("acp") is None:
         raise UsageError("the Agent Client Protocol needs the extra `acp`", install_hint("acp"))
     from lmtui.acp.acp_server import run as serve_editor
-    from lmtui.acp.acp_server import run_setup
 
-    return (run_setup if arguments.setup else serve_editor)(_flags(arguments))
+    if arguments.setup:  # the app asks for a model server where none is chosen
+        return _app(argparse.Namespace(**vars(arguments), plain=False))
+    return serve_editor(_flags(arguments))
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from acp import schema
 from acp.exceptions import RequestError
-from pydantic import BaseModel
 
 from lmtui.acp.acp_server import FIND_SERVER, Editor
 from lmtui.acp.editor_session import EditorSession, trust_note
@@ -24,7 +23,6 @@ from lmtui.commands.session_commands import set_mode
 from lmtui.config import load_config
 from lmtui.core.errors import LmtuiError, ProviderError, SessionFileError, UsageError
 from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.core.servers import short_details
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.tool_servers import Form
 from lmtui.core.tool_servers import ToolServers as ServersInUse
@@ -33,13 +31,14 @@ from lmtui.host.hub import GivenSettings, SessionHub
 AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS = -32000, -32002, -32602
 _MOST_LISTED = 1_000
 _WAY_OUT = "Or run `lmtui acp --setup` in a terminal, and try again."
-Handler = Callable[[Any], Awaitable[BaseModel | None]]
 McpServers = Sequence[schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio]
 Opening = schema.NewSessionRequest | schema.LoadSessionRequest | schema.ResumeSessionRequest | schema.ForkSessionRequest
 
 
 class AcpAgent:
-    """Implements the agent's side of the protocol, version 1.
+    """Implements the agent's side of the protocol, version 1: each method is named as the SDK's `AGENT_METHODS` have it.
+
+    The type of its `request` says what the parameters are.
 
     Args:
         editor: the client.
@@ -51,20 +50,6 @@ class AcpAgent:
         self._hub = SessionHub()
         self._sessions: dict[str, EditorSession] = {}
         self._noted: set[Path] = set()
-        self.routes: dict[str, Handler] = {
-            "authenticate": self.authenticate,
-            "session/new": self.new_session,
-            "session/load": self.load_session,
-            "session/resume": self.resume_session,
-            "session/fork": self.fork_session,
-            "session/list": self.list_sessions,
-            "session/delete": self.delete_session,
-            "session/close": self.close_session,
-            "session/set_mode": self.set_session_mode,
-            "session/set_config_option": self.set_config_option,
-            "session/prompt": self.prompt,
-        }
-        """What answers a request; the type of its parameter says what the request's parameters are."""
 
     async def authenticate(self, request: schema.AuthenticateRequest) -> None:
         """Find a model server."""
@@ -80,25 +65,25 @@ class AcpAgent:
 
     # -- sessions -------------------------------------------------------------------------------------------------------
 
-    async def new_session(self, request: schema.NewSessionRequest) -> schema.NewSessionResponse:
+    async def session_new(self, request: schema.NewSessionRequest) -> schema.NewSessionResponse:
         """Open a fresh session."""
         runtime = await self._runtime(request)
         await _require_server(runtime)
         opened = await self._opened(runtime, "")
         return schema.NewSessionResponse(session_id=opened.session.id, **_state(opened))
 
-    async def load_session(self, request: schema.LoadSessionRequest) -> schema.LoadSessionResponse:
+    async def session_load(self, request: schema.LoadSessionRequest) -> schema.LoadSessionResponse:
         """Open an earlier session and tell all that was said in it."""
         opened = await self._open_earlier(request, replays=True)
         await opened.tell_commands()
         return schema.LoadSessionResponse(**_state(opened))
 
-    async def resume_session(self, request: schema.ResumeSessionRequest) -> schema.ResumeSessionResponse:
+    async def session_resume(self, request: schema.ResumeSessionRequest) -> schema.ResumeSessionResponse:
         """Open an earlier session; the editor knows what was said in it."""
         opened = await self._open_earlier(request)
         return schema.ResumeSessionResponse(**_state(opened))
 
-    async def fork_session(self, request: schema.ForkSessionRequest) -> schema.ForkSessionResponse:
+    async def session_fork(self, request: schema.ForkSessionRequest) -> schema.ForkSessionResponse:
         """Open a copy of a session."""
         runtime = await self._runtime(request)
         await self._require_session(runtime, request.session_id)
@@ -106,13 +91,13 @@ class AcpAgent:
         opened = await self._opened(runtime, copy)
         return schema.ForkSessionResponse(session_id=copy, **_state(opened))
 
-    async def list_sessions(self, request: schema.ListSessionsRequest) -> schema.ListSessionsResponse:
+    async def session_list(self, request: schema.ListSessionsRequest) -> schema.ListSessionsResponse:
         """Return the newest sessions of one folder, or of those that are known."""
         folders = [_absolute(request.cwd)] if request.cwd else await self._known_folders()
         found = await asyncio.to_thread(_summaries, folders)
         return schema.ListSessionsResponse(sessions=[_info(folder, each) for folder, each in found[:_MOST_LISTED]])
 
-    async def delete_session(self, request: schema.DeleteSessionRequest) -> None:
+    async def session_delete(self, request: schema.DeleteSessionRequest) -> None:
         """Delete a session; one that is not there is none to delete."""
         session_id = request.session_id
         if (opened := self._sessions.pop(session_id, None)) is not None:
@@ -123,18 +108,18 @@ class AcpAgent:
             if await asyncio.to_thread(_has, archive, session_id):
                 await archive.delete(session_id)
 
-    async def close_session(self, request: schema.CloseSessionRequest) -> None:
+    async def session_close(self, request: schema.CloseSessionRequest) -> None:
         """Cancel what runs in a session and let go of it; it stays in the list."""
         opened = self._session(request.session_id)
         await opened.close()
         del self._sessions[opened.session.id]
         await opened.session.close()
 
-    async def set_session_mode(self, request: schema.SetSessionModeRequest) -> None:
+    async def session_set_mode(self, request: schema.SetSessionModeRequest) -> None:
         """Change the mode of a session."""
         await set_mode(self._session(request.session_id).session, request.mode_id)
 
-    async def set_config_option(
+    async def session_set_config_option(
         self, request: schema.SetSessionConfigOptionSelectRequest | schema.SetSessionConfigOptionBooleanRequest
     ) -> schema.SetSessionConfigOptionResponse:
         """Set a selector of a session and return all of them."""
@@ -142,7 +127,7 @@ class AcpAgent:
         await opened.options.choose(request.config_id, request.value)
         return schema.SetSessionConfigOptionResponse(config_options=opened.options.listed())
 
-    async def prompt(self, request: schema.PromptRequest) -> schema.PromptResponse:
+    async def session_prompt(self, request: schema.PromptRequest) -> schema.PromptResponse:
         """Answer a prompt."""
         opened = self._session(request.session_id)
         return await opened.prompt(read_blocks(request.prompt, opened.host.workspace))
@@ -246,31 +231,6 @@ async def _require_server(runtime: Runtime) -> None:
 def _servers(flags: Mapping[str, object]) -> Servers:
     """Return the model servers of the user, wherever this was started."""
     return Servers(load_config(Path.cwd(), os.environ, flags).config)
-
-
-async def choose_model(flags: Mapping[str, object]) -> int:
-    """Let the user choose a model server and a model in a terminal; return 0 once that is done."""
-    servers = _servers(flags)
-    try:
-        found = [(server, model) for server in await servers.find() for model in server.chat_models]
-        if not found:
-            print("No model server answers on this machine.")
-            print("Start one (LM Studio, Ollama, llama.cpp, vLLM), or set its address in LLM_URL, and try again.")
-            return 1
-        for number, (server, model) in enumerate(found, 1):
-            where = f"{sanitize_line(server.kind)}, {server.url}"
-            print(f"{number:3}  {sanitize_line(model.name)}  {short_details(model)}  ({where})")
-        typed = ""
-        while not (typed.isdecimal() and 1 <= int(typed) <= len(found)):
-            typed = (await asyncio.to_thread(input, f"Which model? 1 to {len(found)}: ")).strip()
-        server, model = found[int(typed) - 1]
-        await servers.use(server.url, model.name)
-        print(f"lmtui uses {sanitize_line(model.name)} at {server.url} from now on.")
-        return 0
-    except EOFError:
-        return 1
-    finally:
-        await servers.close()
 
 
 def _absolute(path: str) -> Path:

@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 from acp import schema
 from acp.connection import Connection
 from acp.exceptions import RequestError
+from acp.meta import AGENT_METHODS
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from lmtui import __version__
@@ -32,7 +33,6 @@ _CLOSE_S, _FLUSH_S = 1.2, 0.3
 _log = logging.getLogger(__name__)
 
 _AGENT = "lmtui.acp.acp_agent:AcpAgent"
-_SETUP = "lmtui.acp.acp_agent:choose_model"
 # The requests that a task answers, and that it sent last.
 _REQUEST_ID: ContextVar[int | str | None] = ContextVar("_REQUEST_ID", default=None)
 _SENT_ID: ContextVar[int | str | None] = ContextVar("_SENT_ID", default=None)
@@ -266,7 +266,8 @@ class Dispatcher:
             response = self._editor.initialize(schema.InitializeRequest.model_validate(params))
             _ = self.load()
             return response
-        handler = (await self.load()).routes.get(method)
+        name = next((name for name, each in AGENT_METHODS.items() if each == method), "")
+        handler = getattr(await self.load(), name, None) if name else None
         if handler is None:
             raise RequestError(METHOD_NOT_FOUND, f"Method not found: {sanitize_line(method)[:100]}")
         found: BaseModel | None = await handler(TypeAdapter(get_type_hints(handler)["request"]).validate_python(params))
@@ -317,8 +318,3 @@ async def _parent_ended() -> None:
     parent = os.getppid()
     while os.getppid() == parent:  # noqa: ASYNC110  (nothing tells it)
         await asyncio.sleep(_PARENT_EVERY_S)
-
-
-def run_setup(flags: Mapping[str, object]) -> int:
-    """Let the user choose a model in this terminal and return the exit code: 0 once one is chosen."""
-    return int(asyncio.run(load(_SETUP)(flags)))

@@ -1,4 +1,4 @@
-"""The mode, the model and the tool-call format of a session as the editor's selectors."""
+"""The mode and the model of a session as the editor's selectors."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ from acp import schema
 from lmtui.commands.session_commands import MODE_NOTES, set_mode
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Envelope, ModelChanged
-from lmtui.core.messages import ToolCallFormat
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServerFound, short_details
 from lmtui.core.sessions import Session, SessionHost
 
-MODE, MODEL, CALLS = "mode", "model", "calls"
-_AUTO = "auto"
+MODE, MODEL = "mode", "model"
 _LOOK_S = 1.5
 _OWN_MODEL = "(default)"  # which one that is, the server says with its first answer
-_FORMS = {
-    ToolCallFormat.NATIVE: "Native", ToolCallFormat.TEXT: "In the text", ToolCallFormat.SCHEMA: "By a JSON schema",
-}  # fmt: skip
 _Value = tuple[str, str, str | None]
 _MODES: list[_Value] = [(str(mode), str(mode).capitalize(), note) for mode, note in MODE_NOTES.items()]
-Category = Literal["mode", "model", "model_config"]
+Category = Literal["mode", "model"]
 ConfigOption = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 
 
@@ -55,7 +50,7 @@ class SessionOptions:
         """Take up an event; tell whether the selectors are others now."""
         event = envelope.event
         if not isinstance(event, ModelChanged) or event.role or event.agent != ROOT:
-            return event.kind in ("mode_changed", "call_form_changed")
+            return event.kind == "mode_changed"
         self._url, self._model = event.url, event.model or event.default_model
         return True
 
@@ -69,7 +64,7 @@ class SessionOptions:
         """Return the selectors with their values."""
         about = "When lmtui asks before a tool runs"
         mode = _select((MODE, "Mode", about), "mode", str(self._session.mode), _MODES)
-        return [mode, self._models(), self._calls()]
+        return [mode, self._models()]
 
     async def choose(self, option_id: str, value: str | bool) -> None:
         """Set a selector.
@@ -80,19 +75,16 @@ class SessionOptions:
         """
         option = next((each for each in self.listed() if each.id == option_id), None)
         if not isinstance(option, schema.SessionConfigOptionSelect):
-            raise UsageError(f"unknown option {sanitize_line(option_id)!r}; use one of {MODE}, {MODEL} and {CALLS}")
+            raise UsageError(f"unknown option {sanitize_line(option_id)!r}; use {MODE} or {MODEL}")
         if value not in {each.value for each in option.options if isinstance(each, schema.SessionConfigSelectOption)}:
             raise UsageError(f"unknown value {sanitize_line(str(value))!r} for option {option_id}")
-        match option_id:
-            case _ if value == option.current_value:
-                return
-            case "mode":
-                await set_mode(self._session, str(value))
-            case "model":
-                url, _, model = str(value).partition(" ")
-                await self._host.switch_model(self._session.id, url, model)
-            case _:
-                self._session.calls.use(None if value == _AUTO else ToolCallFormat(str(value)))
+        if value == option.current_value:
+            return
+        if option_id == MODE:
+            await set_mode(self._session, str(value))
+        else:
+            url, _, model = str(value).partition(" ")
+            await self._host.switch_model(self._session.id, url, model)
 
     def _models(self) -> ConfigOption:
         current = f"{_root(self._url)} {self._model or _OWN_MODEL}"
@@ -104,14 +96,6 @@ class SessionOptions:
                 values[value] = (value, sanitize_line(model.name), note)
         about = "Which model answers from the next request on"
         return _select((MODEL, "Model", about), "model", current, values.values())
-
-    def _calls(self) -> ConfigOption:
-        in_use = self._session.calls.in_use()
-        auto = f"now: {_FORMS[in_use.form].lower()}" if not in_use.is_by_hand else None
-        values: list[_Value] = [(_AUTO, "Automatic", auto), *((str(form), name, None) for form, name in _FORMS.items())]
-        current = str(in_use.form) if in_use.is_by_hand else _AUTO
-        about = "In which form the model calls tools"
-        return _select((CALLS, "Tool calls", about), "model_config", current, values)
 
 
 def _root(url: str) -> str:

@@ -212,11 +212,11 @@ def test_modes_and_options_have_valid_values_and_can_be_set(agent: Agent) -> Non
     with pytest.raises(Refused):
         agent.call("session/set_mode", sessionId=session_id, modeId="no such mode")
     options = {each["id"]: each for each in result["configOptions"]}
-    assert list(options) == ["mode", "model", "calls"]
+    assert list(options) == ["mode", "model"]
     for each in options.values():
         assert each["type"] != "boolean"  # without the client's word
         assert each["currentValue"] in {value["value"] for value in each["options"]}
-    for option_id, value in (("mode", "auto"), ("calls", "text"), ("model", options["model"]["options"][-1]["value"])):
+    for option_id, value in (("mode", "auto"), ("model", options["model"]["options"][-1]["value"])):
         answer = agent.call("session/set_config_option", sessionId=session_id, configId=option_id, value=value)
         found = {each["id"]: each["currentValue"] for each in answer["configOptions"]}
         assert set(found) == set(options)

@@ -146,20 +146,6 @@ def test_a_server_is_found_in_a_folder_that_is_no_workspace(tmp_path: Path, mode
     agent.close()
 
 
-@pytest.mark.full
-def test_setup_in_a_terminal_chooses_a_model(tmp_path: Path, model_server: ScriptedServer, start: Start) -> None:
-    agent = start("--setup", server=None, LLM_URL=model_server.url)
-    assert agent.process.stdout is not None
-    agent.write(b"no number\n99\n1\n")
-    assert agent.process.wait(30) == 0, agent.stderr()
-    said = b"".join(agent.lines).decode()
-    assert "1  scripted" in said
-    assert "lmtui uses scripted at" in said
-    chosen = start(server=None)
-    chosen.initialize()
-    assert chosen.new_session()
-
-
 _WITHOUT_EXTRA = """
 import importlib.util
 find = importlib.util.find_spec
