@@ -338,7 +338,7 @@ def _acp(arguments: argparse.Namespace) -> int:
     from lmtui.acp.acp_server import run as serve_editor
 
     if arguments.setup:  # the app asks for a model server where none is chosen
-        return _app(argparse.Namespace(**vars(arguments), plain=False))
+        return _app(argparse.Namespace(**vars(arguments), workspace="", plain=False))
     return serve_editor(_flags(arguments))
 
 

@@ -95,7 +95,7 @@ class _Turn:
         self._session.interrupt() if self.ended is None else self._keep(self.whole)
 
 
-@route(ROUTES, "POST", "/v1/chat/completions", answer=wire.ChatCompletion, errors=(404, 502), most_bytes=CHAT_BYTES)
+@route(ROUTES, "POST", "/v1/chat/completions", answer=wire.ChatCompletion, most_bytes=CHAT_BYTES)
 async def chat(api: ApiContext, request: Request, body: wire.ChatRequest) -> Response:
     """Chat with an agent in OpenAI's form."""
     said, images = _text(body.messages[-1]), _images(body.messages[-1])

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
@@ -60,7 +60,6 @@ _BUSY = (errors.SessionFileError, errors.JobsError, errors.ToolError, errors.San
 _STATUS = (
     (errors.UnknownSession, 404), (errors.ProviderError, 502), (_BUSY, 409), (errors.ConfigError, 500)
 )  # fmt: skip
-_EVERYWHERE = (401, 403, 409, 422, 429, 503)
 _NONE = Parameter.empty
 _Adapters = list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]]
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
@@ -157,7 +156,6 @@ class Endpoint(Route):
     Args:
         answer: the type of what comes back where the handler returns a whole response.
         also: another status with which it may come back then.
-        errors: the statuses next to those that any request may get.
         most_bytes: the limit of the body.
     """
 
@@ -171,7 +169,6 @@ class Endpoint(Route):
         status: int = 200,
         also: int = 0,
         media: str = JSON,
-        errors: Collection[int] = (),
         most_bytes: int = JSON_BYTES,
     ) -> None:
         super().__init__(path, self.answer_request, methods=[method])
@@ -190,8 +187,6 @@ class Endpoint(Route):
         self.answer = TypeAdapter(answer) if answer is not None else None
         self.status = 204 if returned is type(None) else status
         self.statuses = {self.status, also or self.status}
-        more = (408, 413, 415) if self.body is not None or self.has_data else ()
-        self.errors = sorted({*_EVERYWHERE, *errors, *more, *([404] if "{" in path else [])})
         self._handle, self._takes = handle, {name: name.rstrip("_") for name in hints}
 
     async def answer_request(self, request: Request) -> Response:
@@ -337,7 +332,7 @@ def _operation(endpoint: Endpoint, refs: Mapping[Any, Any]) -> dict[str, Any]:
     schema = refs.get((endpoint.operation, "serialization"), {"type": "string"})
     content = {} if endpoint.status == 204 else {"content": {endpoint.media: {"schema": schema}}}
     error = {"content": {JSON: {"schema": refs["error", "serialization"]}}}
-    answers = {str(status): {"description": KINDS[status], **error} for status in endpoint.errors}
+    answers = {str(status): {"description": kind, **error} for status, kind in KINDS.items()}
     text, session_id = {"type": "string", "maxLength": 100}, {"type": "string", "pattern": SESSION_ID}
     in_path = {name: session_id if name == "id" else text for name in endpoint.param_convertors}
     in_query = endpoint.query.model_json_schema().get("properties", {})

@@ -180,6 +180,10 @@ class HostProcess:
                 self.stop.set()
 
 
+def _user_path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
 async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain: bool = False) -> None:
     """Serve clients until there is nothing left to do, or until a signal.
 
@@ -192,7 +196,7 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     Raises:
         LmtuiError: the address cannot be served.
     """
-    certificate = Path(config.host_certificate).expanduser() if config.host_certificate else None  # noqa: ASYNC240
+    certificate = _user_path(config.host_certificate) if config.host_certificate else None
     pages = [each for each in config.host_names if "://" in each]
     names = [each for each in config.host_names if each not in pages]
     access = ApiAccess(connect.ensure_token(connect.host_folder()), names=names, origins=pages)

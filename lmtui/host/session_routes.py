@@ -96,7 +96,7 @@ async def listed(
     return {"sessions": found[:limit]}
 
 
-@_route("POST", "/v1/sessions", status=201, errors=(502,))
+@_route("POST", "/v1/sessions", status=201)
 async def created(api: ApiContext, body: wire.NewSession) -> wire.SessionDetail:
     """Open a new session, and give it its first task."""
     runtime = await api.runtime(body.folder)

@@ -48,7 +48,7 @@ async def status(api: ApiContext) -> wire.Status:
     )
 
 
-@_route("GET", "/v1/files", errors=(404,))
+@_route("GET", "/v1/files")
 async def folder_listed(api: ApiContext, folder: Words = "", path: Words = "") -> wire.FolderListing:
     """List a folder of the workspace."""
     runtime = await api.runtime(folder)
@@ -60,7 +60,7 @@ async def folder_listed(api: ApiContext, folder: Words = "", path: Words = "") -
     return wire.FolderListing(folder=str(runtime.workspace), path=path, entries=list(found))
 
 
-@_route("GET", "/v1/files/content", errors=(404,))
+@_route("GET", "/v1/files/content")
 async def file_read(api: ApiContext, folder: Words = "", path: Words = "") -> wire.FileBody:
     """Read a file of the workspace."""
     runtime = await api.runtime(folder)
@@ -135,7 +135,7 @@ def agent_folders(api: ApiContext) -> dict[str, Path]:
     return found
 
 
-@_route("POST", "/v1/models/select", errors=(404, 502))
+@_route("POST", "/v1/models/select")
 async def model_selected(api: ApiContext, body: wire.SelectModel) -> wire.Receipt:
     """Use another model."""
     session = await api.hub.session(body.session) if body.session else None

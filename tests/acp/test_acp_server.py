@@ -7,7 +7,7 @@ import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,11 +17,12 @@ from lmtui.core.errors import UsageError
 from tests.waiting import PATIENCE_S
 
 
-class Ends:
-    """The editor's ends of its two pipes, and the agent's transport."""
+class Ends(NamedTuple):
+    """The agent's transport, and the editor's ends of its two pipes."""
 
-    def __init__(self, transport: EditorTransport, write_to: int, read_from: int) -> None:
-        self.transport, self.write_to, self.read_from = transport, write_to, read_from
+    transport: EditorTransport
+    write_to: int
+    read_from: int
 
     def read(self) -> list[dict[str, Any]]:
         found = b""

@@ -146,6 +146,11 @@ def test_a_server_is_found_in_a_folder_that_is_no_workspace(tmp_path: Path, mode
     agent.close()
 
 
+@pytest.mark.full
+def test_setup_opens_the_app_which_needs_a_terminal(start: Start) -> None:
+    assert start("--setup", server=None).process.wait(PATIENCE_S) == 64
+
+
 _WITHOUT_EXTRA = """
 import importlib.util
 find = importlib.util.find_spec
