@@ -228,12 +228,13 @@ class Attachment:
         if on == rpc.HOST:
             target, root = runtime or self._runtime, rpc.ROOTS[rpc.HOST]
             rpc.learn_ports(target.extensions.ports)
-        elif on.startswith(rpc.SESSION) and (session := self._sessions.get(on.removeprefix(rpc.SESSION))):
+        elif (session := self._sessions.get(on.removeprefix(rpc.SESSION))) and self._hub.find(session.id) is session:
             target, root = session, rpc.ROOTS[rpc.SESSION]
         elif (review := self._reviews.get(on)) is not None:
             target, root = review, EffectReview
         else:
-            raise HostError(f"{sanitize_line(on)[:60]} is not open in the host.", "Open it again.")
+            text = f"{sanitize_line(on)[:60]} is not open in the host: it was deleted, or the host was restarted."
+            raise HostError(text, "Open it again.")
         port = rpc.resolve(root, path)
         for name in path.split(".") if path else ():
             if isinstance(target, Offers):
@@ -290,17 +291,10 @@ class Attachment:
         with self._hub.opening():
             session = await (runtime.open_session(session_id) if session_id else runtime.new_session())
             if self._sessions.get(session.id) is not session:
+                self._drop(session.id)
                 self._sessions[session.id] = session
                 self._hub.watch(session.id)
-                session.when_closed.append(self._drop_closed)
-                self._leave["closed", session.id] = partial(session.when_closed.remove, self._drop_closed)
         self._send({"re": number, "ok": f"{rpc.SESSION}{session.id}"})
-
-    def _drop_closed(self) -> None:
-        """Let go of a session that somebody else deleted, and tell the client."""
-        for session_id in [each for each in self._sessions if self._hub.runtime_of(each) is None]:
-            self._drop(session_id)
-            self._send({"closed": f"{rpc.SESSION}{session_id}"}, changes=False)
 
     def _follow(self, number: int, session_id: str, after: int) -> None:
         """Send the durable events behind one, and then every event there is."""
@@ -317,9 +311,8 @@ class Attachment:
         self._send({"event": on, "line": encode_event(envelope)}, changes=envelope.event.durable)
 
     def _drop(self, session_id: str) -> None:
-        for at in (session_id, ("closed", session_id)):
-            with contextlib.suppress(LookupError, ValueError):
-                self._leave.pop(at)()
+        with contextlib.suppress(LookupError):
+            self._leave.pop(session_id)()
         if self._sessions.pop(session_id, None) is not None:
             for key in [each for each in self._mirrored if each[0] == f"{rpc.SESSION}{session_id}"]:
                 del self._mirrored[key]

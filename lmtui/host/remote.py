@@ -37,9 +37,9 @@ _LOG = logging.getLogger(__name__)
 CALL_LIMIT_S = 10.0
 _LOOK_S = 1.0
 _RETRY_S = 0.2
+_TRIES = 25
 _AWAY = "The host does not answer."
 _STOPPED = "The host was stopped. Run `lmtui host start`; this window then reconnects."
-_DELETED = "This session was deleted elsewhere."
 _LONGEST_PAUSE_S = 5.0
 _TOLD_AT = 3  # by then the host is not just starting
 _AWAY_HINT = "Wait, or run `lmtui host status`. Saved work is not lost."
@@ -90,7 +90,6 @@ class RemoteSession:
         self._subscribers: list[Subscriber] = []
         self.seq = 0
         self._early: list[Envelope] | None = []  # streamed before anybody listens; None from then on
-        self.is_deleted = False
         self._remote: Session = remote_port(link, self._on, "", Session)
         link.sessions[session_id] = self
 
@@ -178,10 +177,12 @@ class RemoteSession:
 
     async def wait_idle(self) -> None:
         """Wait until no turn runs and nothing is queued, over every break of the connection."""
-        while not self._link.is_closed.is_set() and not self.is_deleted:
+        tries = 0
+        while not self._link.is_closed.is_set() and tries < _TRIES:
             try:
                 await self._remote.wait_idle()
-            except (HostError, UsageError):  # away, or there again and the session is not open in it yet
+            except (HostError, UsageError):  # away, or there again and the session is not open in it, maybe not yet
+                tries += self._link.is_there.is_set()
                 await asyncio.sleep(_RETRY_S)
                 _ = await asyncio.to_thread(self._link.is_there.wait, _LOOK_S)
             else:
@@ -295,9 +296,6 @@ class HostLink:
         number, future = next(self._numbers), concurrent.futures.Future[Any]()
         if then is not None:
             future.add_done_callback(then)
-        if (session := self._session(call.on)) is not None and session.is_deleted:
-            future.set_exception(HostError(_DELETED, "F2 lists the sessions."))
-            return future
         self._waiting[number] = future
         self._put({"id": number, "on": call.on, "port": call.path, "call": call.name, "with": call.given}, future)
         return future
@@ -343,22 +341,19 @@ class HostLink:
                 raise closed
             self._tell(events.Level.WARNING, closed.full_text())
             return None
-        if (session := self._session(call.on)) is not None and session.is_deleted:
-            if member.kind is Kind.CALL:
-                session.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")
-            return _nothing_of(member)
+        session, problem = self._session(call.on), str(future.exception()) if future.done() else _AWAY
         if member.full_name in _SENT_LATER:
             later = _Later(call, session.seq if session is not None else 0)
             self.later.append(later)
             if self.is_there.is_set() and future.done():
-                self._tell(events.Level.WARNING, f"{future.exception()} This is sent once it is open again.")
+                self._tell(events.Level.WARNING, f"{problem} This is sent once it is open again.")
             future.add_done_callback(lambda done: self._answered_late(later, done))
             return None
         if member.result is not type(None) and self._waits_for_host():
             with contextlib.suppress(HostError):
                 return self._result(member, self.wait(self.send(call)))
         if member.kind is Kind.CALL:
-            self._tell(events.Level.ERROR, f"{_AWAY} Nothing was done ({member.full_name}).")
+            self._tell(events.Level.ERROR, f"{problem} Nothing was done ({member.full_name}).")
         return _nothing_of(member)
 
     def _answered_late(self, later: _Later, future: concurrent.futures.Future[Any]) -> None:
@@ -448,7 +443,7 @@ class HostLink:
     def _take_up(self, breaks: int) -> None:
         """Open the sessions again and give the host the functions that it had; runs while another thread reads."""
         problem, missed = "", dict[str, Sequence[Envelope]]()
-        for session in [each for each in self.sessions.values() if not each.is_deleted]:
+        for session in list(self.sessions.values()):
             try:
                 missed[session.id] = session.again()
             except LmtuiError as error:
@@ -499,10 +494,6 @@ class HostLink:
         elif "set" in message:
             on, path, name = map(str, message["set"])
             self._set(on, path, name, message.get("value"))
-        elif "closed" in message:
-            if (session := self._session(str(message["closed"]))) is not None:
-                session.is_deleted = True
-                session.tell(events.Level.ERROR, f"{_DELETED} F2 lists the others, F4 begins a new one.")
         elif (function := self._functions.get(message.get("fn", 0))) is not None:
             self._call_function(function, message)
 
@@ -672,8 +663,7 @@ class RemoteHost:
         link.loop.use()
         on = str(await asyncio.wrap_future(link.send(rpc.RemoteCall(rpc.HOST, "", "open", {"session_id": session_id}))))
         found = on.removeprefix(rpc.SESSION)
-        known = link.sessions.get(found)
-        session = known if known is not None and not known.is_deleted else RemoteSession(link, found)
+        session = link.sessions.get(found) or RemoteSession(link, found)
         if not session.history():
             await session.follow()
         return cast("Session", session)

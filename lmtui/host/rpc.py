@@ -7,8 +7,7 @@ is marked as open there (`core.remote_marks`).  A message is a JSON object; a fr
 From the client: `{"id": 7, "on": "session:ID", "port": "waiting", "call": "drop", "with": {"index": 0}}`, answered with
 `{"re": 7, "ok": …}` or `{"re": 7, "error": {…}}`.  A function among the arguments is a number, which the host calls with
 `{"fn": 3, "args": […]}`; one that returns something gets an `id` and answers as the host does.  `{"set": [ON, PORT, NAME],
-"value": …}` is a value that the client has read once and that is another now; `{"closed": ON}` says that another client
-deleted a session.
+"value": …}` is a value that the client has read once and that is another now.
 """
 
 from __future__ import annotations

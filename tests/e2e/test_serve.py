@@ -186,11 +186,9 @@ def readable(pid: int) -> str:
 
 
 def test_another_address_needs_a_pin() -> None:
-    def listen(host: str, pin: str) -> None:
-        page_listener(PagesWanted(host=host, port=0, pin=pin, arguments=[], folder="", environment={})).close()
-
+    given = {"port": 0, "arguments": [], "folder": "", "environment": {}}
     for host, pin in (("127.0.0.1", ""), ("localhost", ""), ("0.0.0.0", "123456")):
-        listen(host, pin)
+        page_listener(PagesWanted.model_validate({**given, "host": host, "pin": pin})).close()
     for host, pin in (("0.0.0.0", ""), ("192.168.1.5", ""), ("example.org", ""), ("0.0.0.0", "12345"), ("127.0.0.1", "123")):
         with pytest.raises(UsageError):
-            listen(host, pin)
+            page_listener(PagesWanted.model_validate({**given, "host": host, "pin": pin}))

@@ -113,6 +113,9 @@ async def test_a_session_that_another_runtime_of_the_host_has_open_is_open_here(
     async with _attached(host) as socket:
         await _greet(socket, host)
         (row,) = (await _call(socket, "host", "archive", "sessions"))["ok"]
+        on = (await _call(socket, "host", "", "open", session_id=session.id))["ok"]
+        await host.call("DELETE", f"/v1/sessions/{session.id}")
+        assert "it was deleted" in (await _call(socket, on, "", "submit", text="go"))["error"]["message"]
     assert (row["id"], row["is_open"], row["is_elsewhere"]) == (session.id, True, False)
 
 

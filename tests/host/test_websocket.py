@@ -177,7 +177,6 @@ async def test_deep_work_and_what_a_turn_says_of_itself(start: Start) -> None:
         told = await until(socket, of_type("done"))
         thinking = next(each for each in told if each["type"] == "thinking")
         assert (thinking["iteration"], thinking["max_iterations"], thinking["token_budget"]) == (1, 500, 20_000)
-        assert thinking["tokens_used"] >= 0
         assert (told[-1]["model"], told[-1]["mode"]) == ("scripted", "plan")
         assert (await until(other, of_type("done")))[-1]["session"] == session_id
         await send(socket, type="nonsense")
