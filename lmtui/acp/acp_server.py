@@ -194,21 +194,6 @@ class Editor:
             self._post({"jsonrpc": "2.0", "method": "$/cancel_request", "params": cancel})
             raise
 
-    async def choose(self, session_id: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> str:
-        """Let the user choose one of some options; return its id, or an empty string where the question was dismissed.
-
-        Raises:
-            RequestError: the editor refuses.
-            ConnectionError: it is gone.
-            ValidationError: the answer is none.
-        """
-        asked = schema.RequestPermissionRequest(session_id=session_id, tool_call=call, options=options)
-        answer = schema.RequestPermissionResponse.model_validate(
-            await self.request("session/request_permission", dumped(asked))
-        ).outcome
-        known = {each.option_id for each in options}
-        return answer.option_id if isinstance(answer, schema.AllowedOutcome) and answer.option_id in known else ""
-
 
 class Dispatcher:
     """Gives each message of the editor to the agent; what it asks may be cancelled while it is worked on.

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from acp import schema
 from acp.exceptions import RequestError
-from acp.schema import PermissionOption, PermissionOptionKind, ToolCallLocation, ToolCallUpdate, ToolKind
 from pydantic import ValidationError
 
-from lmtui.acp.acp_server import Editor
+from lmtui.acp.acp_server import Editor, dumped
 from lmtui.acp.projection import ToolContent, diff_parts, hunks_of, kind_of, text_content
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import ROOT, ApprovalRequested, Outcome
@@ -24,9 +24,9 @@ CANNOT_ASK = "the editor cannot ask the user"
 APPROVE, APPROVE_WITH_GRANTS = "approve", "approve_with_grants"
 
 
-def option(option_id: str, name: str, kind: PermissionOptionKind) -> PermissionOption:
+def option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
     """Return one answer that the user may choose."""
-    return PermissionOption(option_id=option_id, name=name, kind=kind)
+    return schema.PermissionOption(option_id=option_id, name=name, kind=kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Unit:
 
     path: str
     content: list[ToolContent]
-    places: list[ToolCallLocation]
+    places: list[schema.ToolCallLocation]
 
 
 class PermissionRequests:
@@ -71,16 +71,20 @@ class PermissionRequests:
         chosen = await self._choose(call, options)
         return chosen if chosen in (APPROVE, APPROVE_WITH_GRANTS) else ""
 
-    async def pick(self, title: str, text: str, options: Sequence[PermissionOption]) -> str:
+    async def pick(self, title: str, text: str, options: Sequence[schema.PermissionOption]) -> str:
         """Return the id of the option that the user picked, empty where they picked none."""
         return await self._choose(_question(f"question-{abs(hash((title, text)))}", title, text), list(options)) or ""
 
-    async def _choose(self, call: ToolCallUpdate, options: list[PermissionOption]) -> str | None:
+    async def _choose(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> str | None:
         """Return the id of what was chosen, empty where it was dismissed, None where the editor cannot ask."""
+        asked = schema.RequestPermissionRequest(session_id=self._session_id, tool_call=call, options=options)
         try:
-            return await self._editor.choose(self._session_id, call, options)
+            answer = await self._editor.request("session/request_permission", dumped(asked))
+            found = schema.RequestPermissionResponse.model_validate(answer).outcome
         except (RequestError, ConnectionError, ValidationError):
             return None
+        chosen = found.option_id if isinstance(found, schema.AllowedOutcome) else ""
+        return chosen if chosen in {each.option_id for each in options} else ""
 
     async def _by_parts(self, event: ApprovalRequested, call_id: str, units: Sequence[_Unit]) -> Answer | None:
         kept: list[int] = []
@@ -132,9 +136,9 @@ class PermissionRequests:
         return [*([text_content("\n".join(lines))] if lines else []), *diffs]
 
     def _call(
-        self, event: ApprovalRequested, call_id: str, content: list[ToolContent], places: list[ToolCallLocation]
-    ) -> ToolCallUpdate:
-        return ToolCallUpdate(
+        self, event: ApprovalRequested, call_id: str, content: list[ToolContent], places: list[schema.ToolCallLocation]
+    ) -> schema.ToolCallUpdate:
+        return schema.ToolCallUpdate(
             tool_call_id=call_id,
             title=_title(event),
             kind=kind_of(event.tool),
@@ -151,9 +155,9 @@ def _answer(chosen: str | None) -> Answer | None:
     return Answer(Outcome(chosen)) if chosen else None
 
 
-def _question(key: str, title: str, text: str, kind: ToolKind = "other") -> ToolCallUpdate:
+def _question(key: str, title: str, text: str, kind: schema.ToolKind = "other") -> schema.ToolCallUpdate:
     content: list[ToolContent] | None = [text_content(text)] if text else None
-    return ToolCallUpdate(tool_call_id=key, title=title, kind=kind, status="pending", content=content)
+    return schema.ToolCallUpdate(tool_call_id=key, title=title, kind=kind, status="pending", content=content)
 
 
 def _title(event: ApprovalRequested) -> str:
@@ -163,12 +167,12 @@ def _title(event: ApprovalRequested) -> str:
     return f"{who}{verb}: {what}"[:_TITLE_CHARS] if what and not event.parts else f"{who}{verb}"
 
 
-def _places(workspace: Path, event: ApprovalRequested, units: Sequence[_Unit]) -> list[ToolCallLocation]:
+def _places(workspace: Path, event: ApprovalRequested, units: Sequence[_Unit]) -> list[schema.ToolCallLocation]:
     found = [place for unit in units for place in unit.places]
     return found or (diff_parts(workspace, event.path, event.diff)[1] if event.path else [])
 
 
-def _options(event: ApprovalRequested, *, is_divisible: bool) -> Iterator[PermissionOption]:
+def _options(event: ApprovalRequested, *, is_divisible: bool) -> Iterator[schema.PermissionOption]:
     deleted = any(part.kind is EffectKind.DELETED for part in event.parts)
     yield option("once", ("Keep all, deletions too" if deleted else "Keep all") if event.parts else "Allow once", "allow_once")
     if is_divisible:

@@ -24,6 +24,7 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, Image, Role, sniff
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.host import wire
+from lmtui.host.access import JSON
 from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, route
 from lmtui.host.feed import HEARTBEAT, EventStream, place_behind
 from lmtui.host.session_routes import last_seq
@@ -95,7 +96,7 @@ class _Turn:
         self._session.interrupt() if self.ended is None else self._keep(self.whole)
 
 
-@route(ROUTES, "POST", "/v1/chat/completions", answer=wire.ChatCompletion, most_bytes=CHAT_BYTES)
+@route(ROUTES, "POST", "/v1/chat/completions", answer=dict[str, Any], most_bytes=CHAT_BYTES)
 async def chat(api: ApiContext, request: Request, body: wire.ChatRequest) -> Response:
     """Chat with an agent in OpenAI's form."""
     said, images = _text(body.messages[-1]), _images(body.messages[-1])
@@ -127,8 +128,8 @@ async def chat(api: ApiContext, request: Request, body: wire.ChatRequest) -> Res
         raise ApiError(502, turn.ended.error or "the turn failed")
     reason, usage = turn.summary()
     choice = _choice(reason, message={"role": "assistant", "content": turn.whole})
-    found = wire.ChatCompletion(**head, choices=[choice], usage=usage)
-    return Response(found.model_dump_json(), headers=headers, media_type="application/json")
+    found = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
+    return Response(json.dumps(found), headers=headers, media_type=JSON)
 
 
 def _choice(finish_reason: str | None, **more: object) -> dict[str, object]:

@@ -150,7 +150,7 @@ async def forked(api: ApiContext, id_: str, body: wire.Fork) -> dict[str, str]:
     return {"id": await runtime.archive.fork(id_, body.seq)}
 
 
-@_route("GET", f"{_ONE}/history", answer=wire.EventPage)
+@_route("GET", f"{_ONE}/history", answer=dict[str, Any])
 async def history(session: Session, after: wire.After = 0, limit: _EventLimit = 1_000) -> Response:
     """Return stored events."""
     stored = session.history()
@@ -261,7 +261,7 @@ async def approvals(session: Session) -> dict[str, list[ApprovalRequested]]:
 
 
 @_route("POST", f"{_ONE}/approvals/{{approval_id}}")
-async def answered(session: Session, approval_id: str, body: wire.ApprovalAnswer) -> wire.ApprovalDone:
+async def answered(session: Session, approval_id: str, body: wire.ApprovalAnswer) -> dict[str, str]:
     """Answer a question.
 
     Raises:
@@ -279,7 +279,7 @@ async def answered(session: Session, approval_id: str, body: wire.ApprovalAnswer
     _, resolved = _question(session, approval_id)
     if resolved is None:
         raise ApiError(409, "the question is no longer open")
-    return wire.ApprovalDone(approval_id=approval_id, outcome=resolved.outcome, by=resolved.by)
+    return {"approval_id": approval_id, "outcome": resolved.outcome, "by": resolved.by}
 
 
 def _question(session: Session, approval_id: str) -> tuple[ApprovalRequested | None, events.ApprovalResolved | None]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from lmtui.core.agent_events import PlanProposed
-from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.events import ApprovalRequested
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import PlanStep, Todo
 from lmtui.core.sessions import SessionSummary
@@ -173,14 +173,6 @@ class ApprovalAnswer(Wire):
     by: _Name = "api"
 
 
-class ApprovalDone(Wire):
-    """How a question was answered, and by whom."""
-
-    approval_id: str
-    outcome: Outcome
-    by: str
-
-
 class PlanReply(Wire):
     """An answer to a plan; `rules` are granted with an approval, as far as the plan names them."""
 
@@ -205,13 +197,6 @@ class Tasks(Wire):
 
     todos: list[Todo]
     steps: list[PlanStep]
-
-
-class EventPage(Wire):
-    """Stored events, the oldest first; `next_after` continues, 0 at the end."""
-
-    events: list[dict[str, Any]]
-    next_after: int
 
 
 class FolderListing(Wire):
@@ -292,14 +277,3 @@ class ChatRequest(OpenWire):
     stream: bool | None = False
     stream_options: dict[str, bool] | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = 1
-
-
-class ChatCompletion(BaseModel):
-    """An answer in OpenAI's form."""
-
-    id: str
-    object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str
-    choices: list[dict[str, Any]]
-    usage: dict[str, int]
