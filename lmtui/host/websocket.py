@@ -14,7 +14,6 @@ from pydantic import ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lmtui.app.archive import bare_history
-from lmtui.app.host import encode_event
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, UsageError
@@ -120,11 +119,9 @@ def _text_of(api: ApiContext, envelope: events.Envelope) -> str:
     has_failed = isinstance(event, events.TurnEnded) and event.reason is events.TurnReason.ERROR
     name, fields = _FAILED if has_failed else _SENT.get(type(event), ("", {}))
     found = {key: getattr(event, how) if isinstance(how, str) else how(event) for key, how in fields.items()}
-    session = api.hub.find(envelope.session) if name in ("thinking", "done") else None
-    if session is not None:
-        found |= (
-            _progress(api, session, envelope.seq) if name == "thinking" else {"model": model_of(session), "mode": session.mode}
-        )
+    if name in ("thinking", "done") and (session := api.hub.find(envelope.session)):
+        told = {"model": model_of(session), "mode": session.mode}
+        found |= told if name == "done" else _progress(api, session, envelope.seq)
     found |= {"type": name, "session": envelope.session, "agent": event.agent, "seq": envelope.seq}
     return json.dumps(found, ensure_ascii=False, default=str) if name else ""
 
@@ -150,7 +147,6 @@ class _Client:
 
     def __init__(self, api: ApiContext, websocket: WebSocket) -> None:
         self._api, self._websocket = api, websocket
-        self._is_log = websocket.query_params.get("form", "") == "log"
         self._session = ""
         self._over = asyncio.Event()
         self._reader = api.feed.open(NOTHING)  # follows nothing, and ends with the feed
@@ -249,7 +245,7 @@ class _Client:
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             async for frames in reader.follow(past, _LONG_S):
                 for frame in frames:
-                    if text := encode_event(frame.envelope) if self._is_log else _text_of(self._api, frame.envelope):
+                    if text := _text_of(self._api, frame.envelope):
                         await self._websocket.send_text(text.encode("utf-8", "backslashreplace").decode())
         self._over.set()
 
