@@ -25,7 +25,8 @@ RETIRED = {
     ), ""),
     **dict.fromkeys(("agent_max_iterations", "agent_max_tokens", "agent_timeout_s"), "give the session a budget"),
     **dict.fromkeys(("memory_recall", "memory_reflection"), 'set memory = "manual"'),
-    "command_max_timeout_s": "raise command_timeout_s", "host_origins": "put them into host_names",
+    **dict.fromkeys(("command_max_timeout_s", "check_timeout_s"), "raise command_timeout_s"),
+    "network_hosts": 'set allow = ["Network(HOST)"]', "host_origins": "put them into host_names",
     "host_notify": "use a Notification or Stop hook", "one_model": "a model stays loaded if memory holds both",
     "toolchains": 'set allow = ["Tools(DIR)"]', "kv_cache_gb": "a llama.cpp server without --slot-save-path saves none",
     "mcp_serve_tools": "use --tools",
@@ -159,10 +160,6 @@ class Config:
         "findings that block a turn; standard: critical, and major not of a reviewer; strict: all, a reviewer's if it rejects",
         choices=("off", "standard", "strict"), feature="checks", label="Gate",
     )  # fmt: skip
-    check_timeout_s: int = _setting(
-        180, "maximum seconds for one check; a slower one is not repeated", at_least=1, feature="checks",
-        label="Check time limit",
-    )  # fmt: skip
     budget: str = _setting("", "budget of a new session, such as 3h 200 steps 1.5M tokens; empty: no limit")
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0, label="Turn time limit")
     mode: str = _setting(
@@ -175,9 +172,6 @@ class Config:
     sandbox: str = _setting("auto", "where commands run", "LMTUI_SANDBOX", choices=SANDBOXES)
     network: str = _setting(
         "off", "network for commands: none, single hosts by a proxy, or all of it", "LMTUI_NETWORK", choices=NETWORKS
-    )
-    network_hosts: tuple[str, ...] = _setting(
-        (), "hosts that need no approval (proxy, fetch), such as pypi.org or .pythonhosted.org", label="Network hosts"
     )
     web: str = _setting(
         "ask", "whether fetch and web_search may reach the web; ask: asks about each host", "LMTUI_WEB",
@@ -227,6 +221,11 @@ class Config:
     )
     host_certificate: str = _setting("", "PEM file with the certificate and key of the API", label="API certificate")
     theme: str = _setting("", "color theme; empty: the default theme", "LMTUI_THEME")
+
+    @property
+    def check_limit_s(self) -> int:
+        """Return the maximum seconds for one check; a slower one is not repeated."""
+        return max(180, self.command_timeout_s)
 
     @property
     def has_sub_agents(self) -> bool:

@@ -442,7 +442,8 @@ class Runtime:
         policy = policy or Policy(is_attended=self.is_attended)
         own_tools = tools_of(config, self.workspace, {} if is_apart else self._features.told())
         given = self._features.equip(session_id, config, sandbox, is_apart=is_apart)
-        given.features.add(Interpreter, interpreter_of(config, sandbox))
+        rules = rules_in_force(config, self.workspace)
+        given.features.add(Interpreter, interpreter_of(config, rules, sandbox))
         if not is_apart:
             asked.cache = SessionPromptCache(self._models.caches, session_id)
         return SessionParts(
@@ -456,9 +457,7 @@ class Runtime:
             features=given.features,
             points=given.points,
             redactor=self.servers.redactor.also(value for each in self._features for value in each.secrets()),
-            policy=replace(
-                policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self.workspace), *known_rules(policy.rules))
-            ),
+            policy=replace(policy, mode=Mode(config.mode), rules=(*rules, *known_rules(policy.rules))),
             main=_model_settings(config, asked.model),
             model=self._model_access(config),
             limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from lmtui.app.folder_rules import rules_in_force
 from lmtui.config import Config
-from lmtui.core.hosts import SHOWN_TOOLS
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.permissions.rules import Effect, Rule, mask_expressions
 from lmtui.core.programs import GuardedLauncher, Interpreter
 from lmtui.core.workspace import CommandLimits
@@ -51,7 +51,6 @@ async def _open_sandbox(workspace: Path, config: Config) -> WorkspaceSandbox:
         network="none" if config.network == "off" else config.network,
         image=config.image,
         toolchains=await asyncio.to_thread(_toolchains, workspace, rules),
-        hosts=config.network_hosts,
         variables={name: os.environ[name] for name in config.pass_env if name in os.environ},
         limits=command_limits(config),
         added=config.add_dirs,
@@ -100,11 +99,14 @@ def _toolchains(workspace: Path, rules: Sequence[Rule]) -> list[Path]:
     return [folder for folder in allowed if can_show(folder, workspace)]
 
 
-def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:
-    """Return the Python of one session; it reaches the hosts that commands reach without asking."""
+def interpreter_of(config: Config, rules: Sequence[Rule], sandbox: WorkspaceSandbox) -> Interpreter:
+    """Return the Python of one session; it reaches the hosts that a rule names and allows."""
 
     async def launcher() -> GuardedLauncher | None:
         return sandbox.launcher
 
-    hosts = {"on": ("*",), "proxy": config.network_hosts}.get(config.network, ())
+    named = (
+        each.pattern for each in rules if each.tool == NETWORK_TOOL and each.effect is Effect.ALLOW and each.pattern != "*"
+    )
+    hosts = {"on": ("*",), "proxy": tuple(named)}.get(config.network, ())
     return SandboxInterpreter(launcher, hosts)

@@ -19,8 +19,7 @@ _GROUPS = {
     "context_tokens slots max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
     "Limits": "budget timeout_s max_iterations compact_at summaries",
     "Permissions": "mode allow ask deny",
-    "Sandbox": "sandbox network network_hosts web web_search web_search_key add_dirs pass_env "
-    "command_timeout_s command_memory_mb image",
+    "Sandbox": "sandbox network web web_search web_search_key add_dirs pass_env command_timeout_s command_memory_mb image",
     "Sub-agents": "sub_agents agent_max_depth keep_agents",
     "Screen": "theme notify",
 }

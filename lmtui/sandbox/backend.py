@@ -120,11 +120,10 @@ _OFFLINE = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "CARGO_NET_RETR
 class Options:
     """What a backend is made with.
 
-    `hosts` are what the proxy lets through without asking, `variables` what commands get next to the usual environment.
+    `variables` are what commands get next to the usual environment.
     """
 
     network: str = "none"
-    hosts: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     image: str = DEFAULT_IMAGE
     limits: CommandLimits = CommandLimits()

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.hosts import parse_pattern
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.programs import Launch
 from lmtui.core.workspace import CommandLimits, SandboxStatus
@@ -55,7 +54,6 @@ async def select_sandbox(
     network: str = "none",
     image: str = DEFAULT_IMAGE,
     toolchains: Sequence[Path] = (),
-    hosts: Sequence[str] = (),
     variables: Mapping[str, str] = MappingProxyType({}),
     limits: CommandLimits = CommandLimits(),
     added: Sequence[str] = (),
@@ -68,10 +66,9 @@ async def select_sandbox(
     Args:
         workspace: the folder that commands and file tools work in.
         backend: one of `BACKENDS`; `auto` takes the strongest that works, never one without isolation.
-        network: `none`; `proxy` for hosts that `hosts` or the user allow; `on` for all that this machine can reach.
+        network: `none`; `proxy` for hosts that the user allows; `on` for all that this machine can reach.
         image: the image for Docker and Podman.
         toolchains: folders of the user's tools that commands may read, at the same path.
-        hosts: patterns of hosts that the proxy lets through without asking.
         variables: what commands get in their environment next to the usual.
         limits: what commands may take.
         added: folders that file tools and commands may use next to the workspace; writable where they end in `:rw`.
@@ -88,16 +85,15 @@ async def select_sandbox(
     if network == "proxy" and backend not in ("auto", *FULL):
         raise UsageError(f"{backend} has no proxy", "The proxy needs docker, podman or bubblewrap; or take --network off.")
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
-    allowed = tuple(map(parse_pattern, hosts))
     tools = [*(each.expanduser() for each in toolchains), *shown, *tool_places(Path.home().resolve())]
     folders = await asyncio.to_thread(check_added, added, folder, tools)
     given = tuple(sorted(variables.items()))
-    options = Options(network, allowed, given, image, limits, folders)
+    options = Options(network, given, image, limits, folders)
     key = (id(asyncio.get_running_loop()), folder, backend, options, shown)
     pool = _shared.get(key)
     if pool is None:
         gates, outside = NetworkApprovals(), OutsideFolders(options.added, list(shown))
-        proxy = Proxy(options.hosts, gates.current) if network == "proxy" else None
+        proxy = Proxy((), gates.current) if network == "proxy" else None
         names = (backend,) if backend != "auto" else _ORDER
         candidates = [make_backend(name, folder, options, proxy) for name in names]
         start_first = partial(choose, candidates, folder, options, outside=outside)
@@ -112,7 +108,7 @@ async def select_sandbox(
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:
     """Return a backend for one program that stays: it shares the kind of sandbox and the image, nothing else."""
     network = "on" if "*" in launch.hosts else "none"
-    own = Options(network, (), (), options.image, options.limits)
+    own = Options(network, (), options.image, options.limits)
     return make_backend(name, workspace, own, proxy)
 
 
@@ -267,8 +263,7 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
     is_proxied = options.network == "proxy" and backend.name in FULL
     network = "no network" if backend.network == "none" else "network on"
     if is_proxied:
-        count = len(options.hosts)
-        network = f"proxy: {count} host{'s' * (count > 1)}" if count else "proxy: asks for each host"
+        network = "proxy: asks for each host"
     text = f"{backend.name}, {network}"
     is_reduced = backend.is_isolated and not backend.has_mounts
     if not backend.is_isolated:

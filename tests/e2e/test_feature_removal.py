@@ -39,7 +39,7 @@ SETTINGS = {
     "otel": ("otel_endpoint",),
     "web_tools": ("web_search", "web_search_key"),
     "memory": ("memory",),
-    "checks": ("verify", "check_profiles", "goal", "gate", "check_timeout_s"),
+    "checks": ("verify", "check_profiles", "goal", "gate"),
 }
 SLASH = {
     "instructions": ("instructions", "soul", "init"),

@@ -183,7 +183,7 @@ class ChecksService(WorkspaceFeature):
             command=_joined(commands) or command,
             lint=commands.get("lint", ""),
             source=f"profile {name}" if commands else "settings",
-            limit_s=config.check_timeout_s,
+            limit_s=config.check_limit_s,
             gate=Gate(config.gate),
             seconds=self._seconds,
         )

@@ -294,7 +294,7 @@ class PlanRunner:
                     raise SandboxError("denied by a rule")
                 place = overlay.sandbox if overlay is not None else sandbox
                 assert place is not None
-                ended = await place.fresh().run_command(f"{_NO_PYC}\n{command}", timeout_s=self._host.config.check_timeout_s)
+                ended = await place.fresh().run_command(f"{_NO_PYC}\n{command}", timeout_s=self._host.config.check_limit_s)
             except SandboxError as error:
                 found.append(f"`{command}` could not be run: {error.full_text()}")
                 continue

@@ -29,7 +29,6 @@ from lmtui.core.hosts import (
     SearchBackend,
     Web,
     WebResult,
-    is_covered,
     is_public,
     parse_search_backend,
     read_address,
@@ -136,7 +135,6 @@ class WebClient:
     def __init__(
         self,
         network: str,
-        hosts: tuple[str, ...],
         convert: Convert,
         *,
         is_on: bool = True,
@@ -148,7 +146,6 @@ class WebClient:
         time_s: float = TIME_S,
     ) -> None:
         self._network = network
-        self._hosts = hosts
         self._convert = convert
         self._is_on, self._search, self._key = is_on, search, key
         self._resolve = resolve or _look_up
@@ -210,8 +207,7 @@ class WebClient:
         """
         if not address.is_public:
             return
-        is_listed = self._network == "on" or is_covered(address.host, self._hosts)
-        if gate is None or not await gate.may_reach(address.host, is_listed=is_listed, what=what):
+        if gate is None or not await gate.may_reach(address.host, is_listed=self._network == "on", what=what):
             raise ToolError(f"{address.host} may not be reached", "The user decides about hosts: ask, or find another way.")
 
     async def _address_of(self, address: PageAddress, *, may_be_private: bool) -> str:
@@ -285,9 +281,7 @@ class WebService(WorkspaceFeature):
         del sandbox
         config = self.host.config
         is_on, search = config.web != "off", parse_search_backend(config.web_search)
-        web = WebClient(
-            config.network, config.network_hosts, to_markdown, is_on=is_on, search=search, key=config.web_search_key
-        )
+        web = WebClient(config.network, to_markdown, is_on=is_on, search=search, key=config.web_search_key)
         session.features.add(Web, web)
 
     def told(self) -> Mapping[str, Told]:
