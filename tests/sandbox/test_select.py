@@ -108,7 +108,6 @@ ROOT = Path(__file__).parents[2] / "lmtui"
 # On the host with absolute paths or a PATH without the workspace (`check_workspace`); inside with `Settings.environment`.
 _STARTERS = """
 command_line.py features/batch/cluster_worker.py
-features/memory/subcommands.py features/pipeline/service.py
 host/connect.py host/web.py models/embedded/embedded_server.py parser_process.py plain/console.py plain_files.py
 sandbox/bubblewrap.py sandbox/guest/checkpoints.py sandbox/guest/execute.py sandbox/guest/git_calls.py
 sandbox/guest/listing.py sandbox/guest/supervisor.py sandbox/images.py sandbox/repository.py sandbox/supervisor_client.py
