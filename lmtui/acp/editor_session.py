@@ -249,7 +249,7 @@ class EditorSession:
 
     async def _begin(self, text: PromptText) -> Started:
         """Return what starts the work of a prompt, None where nothing is left to do."""
-        if self._commands.is_command(text.typed):
+        if slash_call(text.typed) is not None:
             return await self._commands.run(text, self._say)
         plan = self.session.plans.open
         if plan is not None:
@@ -342,10 +342,6 @@ class SlashCommands:
                 each = next(each for each in table.commands if name in each.slash)
                 found[name] = _command(name, each.help, each.argument)
         return list(found.values())
-
-    def is_command(self, text: str) -> bool:
-        """Tell whether a text is a command, and does not go to the model."""
-        return slash_call(text) is not None
 
     async def run(self, prompt: PromptText, say: Say) -> Started:
         """Run a command; return what starts work in the session, if that is what it does.

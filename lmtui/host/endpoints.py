@@ -30,7 +30,7 @@ from lmtui.core.messages import Image
 from lmtui.core.sessions import Session
 from lmtui.host import wire
 from lmtui.host.access import JSON, Recent, error_body, parse_json
-from lmtui.host.feed import HEARTBEAT_S, EventFeed
+from lmtui.host.feed import EVENT_STREAM, HEARTBEAT_S, EventFeed
 from lmtui.host.hub import SessionHub
 from lmtui.host.wire import SESSION_ID, ErrorBody, Wire
 
@@ -168,7 +168,6 @@ class Endpoint(Route):
         answer: Any = None,
         status: int = 200,
         also: int = 0,
-        media: str = JSON,
         most_bytes: int = JSON_BYTES,
     ) -> None:
         super().__init__(path, self.answer_request, methods=[method])
@@ -177,7 +176,7 @@ class Endpoint(Route):
         in_query: dict[str, Any] = {
             name.rstrip("_"): (hints[name], given[name].default) for name in hints if given[name].default is not _NONE
         }
-        self.method, self.media, self.most_bytes = method, media, most_bytes
+        self.method, self.most_bytes = method, most_bytes
         self.operation = re.sub(r"\W+", "_", f"{method.lower()}{path}").strip("_")
         self.summary = str(handle.__doc__).partition("\n")[0].rstrip(".")
         self.query = create_model("Query", __base__=Wire, **in_query)
@@ -185,6 +184,7 @@ class Endpoint(Route):
         self.has_data = "data" in hints
         answer = answer if returned in (Response, type(None)) else returned
         self.answer = TypeAdapter(answer) if answer is not None else None
+        self.media = JSON if self.answer else EVENT_STREAM
         self.status = 204 if returned is type(None) else status
         self.statuses = {self.status, also or self.status}
         self._handle, self._takes = handle, {name: name.rstrip("_") for name in hints}

@@ -33,7 +33,7 @@ from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
 from lmtui.host.access import JSON
 from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, Uploaded, route
-from lmtui.host.feed import EVENT_STREAM, EventStream, blocks, place_behind, stored
+from lmtui.host.feed import EventStream, blocks, place_behind, stored
 from lmtui.host.wire import Words
 
 ROUTES: list[Endpoint] = []
@@ -162,7 +162,7 @@ async def history(session: Session, after: wire.After = 0, limit: _EventLimit = 
     return Response(page.encode("utf-8", "backslashreplace"), media_type="application/json")
 
 
-@_route("GET", f"{_ONE}/events", media=EVENT_STREAM)
+@_route("GET", f"{_ONE}/events")
 async def followed(api: ApiContext, request: Request, session: Session, after: wire.After = 0) -> Response:
     """Stream the events of a session.
 
@@ -176,7 +176,7 @@ async def followed(api: ApiContext, request: Request, session: Session, after: w
     return EventStream(blocks(api.feed, reader, past, api.heartbeat_s))
 
 
-@_route("GET", "/v1/activity", media=EVENT_STREAM)
+@_route("GET", "/v1/activity")
 async def activity(api: ApiContext, request: Request, limit: _PastLimit = 50) -> Response:
     """Stream the events of all sessions.
 

@@ -123,15 +123,14 @@ async def models(api: ApiContext, search: Words = "") -> wire.ModelList:
 
 
 def agent_folders(api: ApiContext) -> dict[str, Path]:
-    """Return the folders that clients may use by the name of their agent; the first is also the agent without a folder."""
+    """Return the folders that clients may use by the name of their agent, of those of one name the first.
+
+    The first of all is also the agent without a folder.
+    """
     found: dict[str, Path] = {}
     for folder in api.hub.folders:
         found.setdefault(AGENT, folder)
-        name = f"{AGENT}@{folder.name}"
-        number = 2
-        while name in found:
-            name, number = f"{AGENT}@{folder.name}-{number}", number + 1
-        found[name] = folder
+        found.setdefault(f"{AGENT}@{folder.name}", folder)
     return found
 
 

@@ -146,11 +146,6 @@ def test_a_server_is_found_in_a_folder_that_is_no_workspace(tmp_path: Path, mode
     agent.close()
 
 
-@pytest.mark.full
-def test_setup_opens_the_app_which_needs_a_terminal(start: Start) -> None:
-    assert start("--setup", server=None).process.wait(PATIENCE_S) == 64
-
-
 _WITHOUT_EXTRA = """
 import importlib.util
 find = importlib.util.find_spec
@@ -160,7 +155,8 @@ raise SystemExit(run(["acp"]))
 """
 
 
-def test_without_the_extra_it_says_how_to_install_it() -> None:
+def test_without_the_extra_or_for_setup_without_a_terminal_it_is_wrong_usage(start: Start) -> None:
+    assert start("--setup", server=None).process.wait(PATIENCE_S) == 64
     command = [sys.executable, "-c", _WITHOUT_EXTRA]
     run = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert run.returncode == 64

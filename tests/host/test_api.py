@@ -44,8 +44,8 @@ async def test_a_message_waits_for_its_answer_is_taken_once_and_history_comes_in
     one = f"/v1/sessions/{session_id}"
     answer = await host.client.post(f"{one}/messages", json={"text": "go", "wait": True})
     found = answer.json()
-    assert answer.status_code == 200
-    assert (found["turn"]["text"], found["turn"]["reason"], found["is_running"]) == ("All is done.", "done", False)
+    told = answer.status_code, found["turn"]["text"], found["turn"]["reason"], found["is_running"]
+    assert told == (200, "All is done.", "done", False)
     for _ in range(3):
         _ = await host.call("POST", f"{one}/messages", json={"text": "go"}, headers={"Idempotency-Key": "k"})
     await host.idle(session_id)

@@ -42,6 +42,10 @@ async def test_a_host_of_another_pid_namespace_is_stopped_and_no_program_that_ha
         async with asyncio.timeout(PATIENCE_S):
             while (found := running_host()) is None:
                 await asyncio.sleep(0.01)
+            given = argparse.Namespace(action="start", http="127.0.0.1:1", plain_http=False, json=False)
+            with pytest.raises(UsageError, match="without HTTP") as caught:
+                await asyncio.to_thread(commands.host, given)
+            assert "Run `lmtui host stop`, then this command again" in caught.value.hint
             write_info(file, HostInfo(other.pid, found.version, found.started))
             stopping = asyncio.create_task(asyncio.to_thread(_stop))
             await serving

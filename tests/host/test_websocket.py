@@ -178,8 +178,8 @@ async def test_deep_work_and_what_a_turn_says_of_itself(start: Start) -> None:
 
 
 async def test_todos_and_steps_have_ids_of_their_own() -> None:
-    plan = Plan(todos=(Todo(1, "one"),), steps=(PlanStep(1, "do it"),))
-    assert [each["id"] for each in _tasks(PlanChanged(plan=plan))] == ["todo-1", "step-1"]
+    changed = PlanChanged(plan=Plan(todos=(Todo(1, "one"),), steps=(PlanStep(1, "do it"),)))
+    assert [each["id"] for each in _tasks(changed)] == ["todo-1", "step-1"]
 
 
 FRAMES: tuple[str | bytes, ...] = (
