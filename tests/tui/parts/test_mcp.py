@@ -33,7 +33,7 @@ async def a_server_starts_only_after_a_second_yes_and_is_switched_and_started_ag
     servers = await at_list(driver)
     await driver.until_shown("it ended")
     await mark(driver, "schema")
-    await driver.until_shown('did you mean "network"?')
+    await driver.until_shown('the key "netwrk" is not known')
     await driver.press("y", to="Confirm")
     await driver.press("n", to="McpList")
     assert servers.known["schema"].state is ServerState.WAITING
