@@ -10,7 +10,6 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.core.programs import Launch
 from lmtui.sandbox.supervisor_client import InstanceKind
-from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import races
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox, fill, git, launcher_of
@@ -63,17 +62,6 @@ async def test_a_guard_that_died_is_started_again(sandbox: WorkspaceSandbox, wor
     await sandbox.run_command("true")
     await (await sandbox._pool.guard()).close()
     assert (await sandbox.run_command("touch .envrc")).quarantined == (".envrc",)
-
-
-@pytest.mark.landlock
-@pytest.mark.git
-async def test_git_settings_that_could_not_be_compared_are_told(open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox("landlock")
-    await sandbox.run_git(["init"], writes=True)
-    findings: list[Findings] = []
-    async with sandbox._pool.git_client(findings):
-        await (await sandbox._pool.guard()).close()
-    assert "could not check .git" in str(findings)
 
 
 @pytest.mark.bubblewrap
