@@ -286,7 +286,8 @@ class ProcessBackend:
     def __init__(self, workspace: Path, options: Options = Options()) -> None:
         self._workspace, self._options = workspace, options
         self.tools = NO_TOOLS
-        self.isolation = isolation_of(options, "", "end with their command", network="", cpu="", git="")
+        own = {"network": "", "memory": "limit per command, watched", "cpu": "", "git": ""}
+        self.isolation = isolation_of(options, "", "end with their command", **own)
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here."""

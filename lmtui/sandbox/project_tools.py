@@ -243,8 +243,6 @@ class _Finder:
         folder = place / "bin" if (place / "bin" / name).exists() else program.parent
         self.tools.path[str(folder)] = None
         self.add_environment(read_beginning(place / "pyvenv.cfg"), f"the Python of {name}")
-        if place == self.home / ".cargo/bin" and (self.home / ".rustup").is_dir():
-            self.show(self.home / ".rustup", why)
 
     def program(self, name: str, wanted: str = "") -> Path | None:
         """Return a program: that on PATH, else the newest or the `wanted` one that only a shell's settings put there."""
