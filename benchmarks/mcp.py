@@ -15,13 +15,13 @@ from pathlib import Path
 
 from benchmarks.fullscreen import PROMPT, ROOT, Pty
 from benchmarks.report import Figure
-from lmtui.core.programs import GuardedLauncher
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.service import search, search_spec
 from lmtui.features.mcp.values import ServerState
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import count_tokens
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.select import select_sandbox
 
 _PAPER = ROOT / "tests" / "features" / "paper_server.py"
@@ -88,7 +88,7 @@ async def _all_there(folder: Path) -> float:
     """Return the seconds until every server that works is ready."""
     sandbox = await select_sandbox(folder, backend="bubblewrap")
 
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return sandbox.launcher
 
     room = McpRoom(folder, launcher, os.environ, count_tokens)
@@ -113,7 +113,7 @@ async def _two_hundred(folder: Path) -> tuple[float, float]:
     """Return what 200 tools cost in the prompt, and how long a search among them takes."""
     sandbox = await select_sandbox(folder, backend="process")
 
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return sandbox.launcher
 
     room = McpRoom(folder, launcher, os.environ, count_tokens)

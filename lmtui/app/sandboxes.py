@@ -12,9 +12,9 @@ from lmtui.app.folder_rules import rules_in_force
 from lmtui.config import Config
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.permissions.rules import Effect, Rule, mask_expressions
-from lmtui.core.programs import GuardedLauncher, Interpreter
+from lmtui.core.programs import Interpreter
 from lmtui.core.workspace import CommandLimits
-from lmtui.sandbox.instance_programs import SandboxInterpreter
+from lmtui.sandbox.instance_programs import InstanceLauncher, SandboxInterpreter
 from lmtui.sandbox.project_tools import can_show
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -102,7 +102,7 @@ def _toolchains(workspace: Path, rules: Sequence[Rule]) -> list[Path]:
 def interpreter_of(config: Config, rules: Sequence[Rule], sandbox: WorkspaceSandbox) -> Interpreter:
     """Return the Python of one session; it reaches the hosts that a rule names and allows."""
 
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return sandbox.launcher
 
     named = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,23 +90,3 @@ class Served(Protocol):
 
     async def close(self) -> None:
         """End it with everything below it; idempotent."""
-
-
-class GuardedLauncher(Protocol):
-    """Starts programs that serve, each in its own place, and guards the workspace while one does something in it."""
-
-    async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
-        """Start one; `on_error` gets what it says next to its output.
-
-        Raises:
-            SandboxError: it cannot be started; the text says why, the hint what to do.
-        """
-
-    def guarded(self) -> AbstractAsyncContextManager[list[str]]:
-        """Guard the workspace while a program does something in it, as around a command.
-
-        What it made for programs outside (`.git`, `.vscode` …) is moved aside at the end; the list then says what, in words.
-
-        Raises:
-            SandboxError: no sandbox to look from, or something could not be moved aside.
-        """

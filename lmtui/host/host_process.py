@@ -46,12 +46,13 @@ ENDPOINTS = (
 )
 
 
-_EARLIER = {
-    "/v1/sessions/{id}/messages": "/api/chat/{id}",
-    "/v1/jobs": "/api/cron",
-    "/v1/jobs/{job_id}/run": "/api/cron/{job_id}/run",
-}
-"""The paths of an earlier program that are not those of `/v1/` below `/api/`."""
+_EARLIER = (("/v1/sessions/{id}/messages", "/api/chat/{id}"), ("/v1/jobs", "/api/cron"), ("/v1/", "/api/"))
+"""How paths of ours begin, and those of an earlier program for the same."""
+
+
+def _earlier(path: str) -> str:
+    ours, theirs = next(each for each in _EARLIER if path.startswith(each[0]))
+    return path.replace(ours, theirs, 1)
 
 
 def build_app(hub: SessionHub, access: ApiAccess, routes: Sequence[BaseRoute] = (), **options: float) -> Starlette:
@@ -69,10 +70,7 @@ def build_app(hub: SessionHub, access: ApiAccess, routes: Sequence[BaseRoute] = 
     app = Starlette(
         routes=[
             *ENDPOINTS,
-            *(
-                Route(_EARLIER.get(each.path) or each.path.replace("/v1/", "/api/"), each.answer_request, methods=[each.method])
-                for each in ENDPOINTS
-            ),
+            *(Route(_earlier(each.path), each.answer_request, methods=[each.method]) for each in ENDPOINTS),
             Route("/openapi.json", tell_page),
             *(WebSocketRoute(path, serve_websocket) for path in ("/v1/ws", "/ws/{id}")),
             *routes,

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lmtui.app.archive import bare_history
+from lmtui.app.host import encode_event
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, UsageError
@@ -147,6 +148,8 @@ class _Client:
 
     def __init__(self, api: ApiContext, websocket: WebSocket) -> None:
         self._api, self._websocket = api, websocket
+        is_log = websocket.query_params.get("form", "") == "log"
+        self._text_of = encode_event if is_log else lambda each: _text_of(api, each)
         self._session = ""
         self._over = asyncio.Event()
         self._reader = api.feed.open(NOTHING)  # follows nothing, and ends with the feed
@@ -245,7 +248,7 @@ class _Client:
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             async for frames in reader.follow(past, _LONG_S):
                 for frame in frames:
-                    if text := _text_of(self._api, frame.envelope):
+                    if text := self._text_of(frame.envelope):
                         await self._websocket.send_text(text.encode("utf-8", "backslashreplace").decode())
         self._over.set()
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import parse_pattern
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
-from lmtui.core.programs import FETCHERS, CodeResult, GuardedLauncher, Launch, Served
+from lmtui.core.programs import FETCHERS, CodeResult, Launch, Served
 from lmtui.core.sanitize import last_states, sanitize, sanitize_line
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.paths import kept_dir, path_inside
@@ -297,12 +297,17 @@ class _OnlyListed:
 
 
 class InstanceLauncher:
-    """Starts programs for one workspace; implements `GuardedLauncher`.  `make` makes its own backend for a program."""
+    """Starts programs for one workspace.  `make` makes its own backend for a program."""
 
     def __init__(self, workspace: Path, pool: SandboxPool, make: MakeBackend) -> None:
         self._workspace, self._pool, self._make = workspace, pool, make
 
     async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
+        """Start a program in its own place; `on_error` gets what it says next to its output.
+
+        Raises:
+            SandboxError: it cannot be started; the text says why, the hint what to do.
+        """
         name = await self._backend_name(launch)
         can_write = launch.can_write and name != "landlock"  # which has no mounts that keep .git from it
         patterns = tuple(map(parse_pattern, launch.hosts)) if "*" not in launch.hosts else ()
@@ -327,6 +332,13 @@ class InstanceLauncher:
 
     @contextlib.asynccontextmanager
     async def guarded(self) -> AsyncIterator[list[str]]:
+        """Guard the workspace while a program does something in it, as around a command.
+
+        What it made for programs outside (`.git`, `.vscode` …) is moved aside at the end; the list then says what, in words.
+
+        Raises:
+            SandboxError: no sandbox to look from, or something could not be moved aside.
+        """
         notes: list[str] = []
         findings: list[Findings] = []
         async with self._pool.command_client(findings):
@@ -455,7 +467,7 @@ class _Spoken:
 class SandboxInterpreter:
     """Implements `core.interpreter.Interpreter`; `hosts` are patterns of hosts that the code may reach."""
 
-    def __init__(self, launcher: Callable[[], Awaitable[GuardedLauncher | None]], hosts: tuple[str, ...] = ()) -> None:
+    def __init__(self, launcher: Callable[[], Awaitable[InstanceLauncher | None]], hosts: tuple[str, ...] = ()) -> None:
         self._launcher = launcher
         self._hosts = hosts
         self._turn = asyncio.Lock()
@@ -491,7 +503,7 @@ class SandboxInterpreter:
         async with self._turn:
             await self._end()
 
-    async def _found(self) -> GuardedLauncher:
+    async def _found(self) -> InstanceLauncher:
         launcher = await self._launcher()
         if launcher is None:
             raise SandboxUnavailable("no sandbox works here, so there is no Python", "The user can look: lmtui doctor.")

@@ -26,7 +26,6 @@ from lmtui.core.permissions.git_commands import (
 )
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import Checkpoints, OutputSink
-from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import (
     CommandLimits,
@@ -43,7 +42,7 @@ from lmtui.sandbox.guest.beneath import Refused, shown
 from lmtui.sandbox.guest.listing import glob_expression
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.host_paths import locate, make_for_owner
-from lmtui.sandbox.instance_programs import SandboxBackground
+from lmtui.sandbox.instance_programs import InstanceLauncher, SandboxBackground
 from lmtui.sandbox.overlays import OverlayInstances, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
@@ -96,7 +95,7 @@ class WorkspaceSandbox:
         self,
         pool: SandboxPool,
         release: Callable[[SandboxPool], Awaitable[None]] | None,
-        launcher: GuardedLauncher | None = None,
+        launcher: InstanceLauncher | None = None,
         *,
         limits: CommandLimits = CommandLimits(),
         connect: Connect | None = None,
@@ -108,7 +107,7 @@ class WorkspaceSandbox:
         self._indexes: list[PackageIndexes] = []
         self.background = SandboxBackground(pool, limits)
         self.limits = limits
-        self.launcher: GuardedLauncher | None = launcher
+        self.launcher: InstanceLauncher | None = launcher
         self._release = release
         self._instance_kind = InstanceKind.MAIN
         self._warned: set[str] = set()

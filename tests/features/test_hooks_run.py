@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.programs import Launch, Served
 from lmtui.features.hooks.service import host_environment, run_in_lane, words_of
 from lmtui.features.host_program import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, run_on_host
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from tests.sets import for_each
 from tests.waiting import PATIENCE_S, until
 
@@ -97,7 +97,7 @@ async def test_one_that_is_cancelled_has_ended_before_that_returns(tmp_path: Pat
     assert await gone(tmp_path / "own")
 
 
-class PaperLane:
+class PaperLane(InstanceLauncher):
     """Plays what a program in an instance writes; `{mark}` is where its end is told, None hangs."""
 
     place = "paper"
@@ -115,9 +115,6 @@ class PaperLane:
         self.launch = launch
         on_error(self.error)
         return self
-
-    def guarded(self) -> AbstractAsyncContextManager[list[str]]:
-        raise AssertionError
 
     async def read(self) -> bytes:
         await asyncio.sleep(0)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from lmtui.core.messages import ToolSet
-from lmtui.core.programs import GuardedLauncher
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.service import McpTools
 from lmtui.features.mcp.values import ServerState
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
 
@@ -31,7 +31,7 @@ async def listed(workspace: Path, *, accepts: bool = False) -> tuple[str, bool]:
     """Start the server as a session does; return what the model is told of its tools, and whether the user is asked."""
     sandbox = await select_sandbox(workspace, backend="process")
 
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return sandbox.launcher
 
     room = McpRoom(workspace, launcher, os.environ, lambda text: len(text) // 4)

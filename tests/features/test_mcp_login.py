@@ -11,7 +11,6 @@ import httpx2
 import pytest
 
 from lmtui.core.errors import McpError
-from lmtui.core.programs import GuardedLauncher
 from lmtui.core.tool_servers import Form, is_web_address
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server import RunningServer, ServerEnvironment, form_words
@@ -19,6 +18,7 @@ from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.values import ServerState
 from lmtui.paths import config_dir
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from tests.features.paper_oauth import Server
 from tests.waiting import PATIENCE_S
 
@@ -116,7 +116,7 @@ def test_a_page_is_named_without_what_was_sent_along_and_only_addresses_for_brow
     assert [url for url in opened if is_web_address(url)] == ["https://x.example/a", "HTTP://x"]
 
 
-async def no_launcher() -> GuardedLauncher | None:
+async def no_launcher() -> InstanceLauncher | None:
     return None
 
 

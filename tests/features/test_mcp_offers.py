@@ -16,7 +16,6 @@ from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import Envelope, ModelChanged
 from lmtui.core.messages import MAX_IMAGE_BYTES, ToolSet
 from lmtui.core.ports import ToolResult
-from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.tool_servers import READ_RESOURCE, Form
@@ -25,6 +24,7 @@ from lmtui.features.mcp.service import AllPrompts, McpTools
 from lmtui.features.mcp.values import McpTool, ServerState
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
 from lmtui.paths import config_dir
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import BroughtTools, SessionToolbox
@@ -49,7 +49,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
     sandbox = await select_sandbox(workspace, backend="process")
     rooms: list[McpRoom] = []
 
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return sandbox.launcher
 
     async def start_one(*options: str, **more: Any) -> McpRoom:

@@ -12,12 +12,12 @@ import pytest
 
 from lmtui.core.errors import McpError
 from lmtui.core.ports import ToolResult
-from lmtui.core.programs import GuardedLauncher
 from lmtui.core.tool_servers import Ask, Form, ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server import RunningServer, ServerEnvironment
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.values import ServerState
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.select import select_sandbox
 from tests.features.real_servers import node, package, python_server
 from tests.waiting import PATIENCE_S
@@ -40,7 +40,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
     servers: list[RunningServer] = []
     sandbox = await select_sandbox(workspace, backend="process")
 
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return sandbox.launcher
 
     async def start_one(*command: str, ask: Ask = ask_nobody) -> RunningServer:

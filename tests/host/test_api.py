@@ -145,15 +145,8 @@ async def test_paths_and_words_of_the_earlier_program_lead_there_too(start: Star
     host = await start(DONE, mode="plan")
     session_id = str((await host.call("POST", "/api/sessions", json={}))["id"])
     _ = await host.call("POST", f"/api/chat/{session_id}", json={"message": "go", "mode": "auto", "wait": True})
-    for path in (
-        "status",
-        "sessions",
-        f"sessions/{session_id}/history",
-        f"sessions/{session_id}/tasks",
-        "usage",
-        "models",
-        "cron",
-    ):
+    own = [f"sessions/{session_id}/{part}" for part in ("history", "tasks")]
+    for path in ("status", "sessions", *own, "usage", "models", "cron"):
         await host.call("GET", f"/api/{path}")
     assert (await host.call("GET", f"/v1/sessions/{session_id}"))["mode"] == "auto"
     await host.call("DELETE", f"/api/sessions/{session_id}")
@@ -238,8 +231,8 @@ async def test_files_tools_models_and_jobs(start: Start) -> None:
     assert any(each["url"] for each in models["data"])
     added = await host.call("POST", "/v1/jobs", json={"text": "check", "schedule": "every 1d"})
     path = f"/v1/jobs/{added['id']}"
-    assert (await host.call("POST", f"{path}/pause"))["state"] == "paused"
-    assert (await host.call("POST", f"{path}/resume"))["state"] == "waiting"
+    for change, state in (("pause", "paused"), ("toggle", "waiting"), ("toggle", "paused"), ("resume", "waiting")):
+        assert (await host.call("POST", f"{path}/{change}"))["state"] == state
     assert [each["id"] for each in (await host.call("GET", "/v1/jobs"))["jobs"]] == [added["id"]]
     assert (await host.client.post("/v1/jobs/nothing/run")).status_code == 404
     await host.call("DELETE", path)

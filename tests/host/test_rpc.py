@@ -83,9 +83,8 @@ Calls: in_use
 Changes: apply of_turn plan_redo plan_restore plan_rewind plan_undo steps total
 Goals: clear listed pause resume
 PlanApprovals: approve grants open reject revise
-PromptsInUse: begin
 Trial: drop keep parts problem waiting
-Waiting: drop go_on make_room
+Waiting: begin drop go_on make_room
 WindowUse: bring_back fold leave_out parts pin read_s
 EffectReview: drop keep parts
 WorkspaceChecks: cancel listed rules why_nothing

@@ -73,7 +73,7 @@ async def test_a_task_is_given_followed_and_approved_on_one_connection(start: St
     assert (host.folder / "a.txt").read_text() == "one\n"
 
 
-async def test_another_client_sees_the_past(start: Start) -> None:
+async def test_another_client_sees_the_past_in_either_form(start: Start) -> None:
     host = await start(WRITE, DONE, mode="auto")
     session_id = await host.new_session(message="write a file")
     await host.idle(session_id)
@@ -81,6 +81,11 @@ async def test_another_client_sees_the_past(start: Start) -> None:
         await send(socket, type="subscribe", session=session_id, after=0)
         kinds = [message["type"] for message in await until(socket, of_type("done"))]
     assert [each for each in kinds if each in ("tool_call", "tool_result", "done")] == ["tool_call", "tool_result", "done"]
+    expected = next(host.folder.rglob(f"{session_id}.jsonl")).read_text().splitlines()
+    async with opened(host, "?form=log") as socket:
+        await send(socket, type="subscribe", session=session_id, after=0)
+        assert json.loads(await socket.recv())["type"] == "subscribed"
+        assert [str(await socket.recv()) for _ in expected] == expected
 
 
 async def test_one_connection_follows_and_answers_all_sessions(start: Start) -> None:

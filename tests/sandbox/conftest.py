@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.core.programs import GuardedLauncher
 from lmtui.core.workspace import CommandLimits
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -46,7 +46,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *who, "-C", str(folder), *arguments], check=True, capture_output=True)
 
 
-def launcher_of(sandbox: WorkspaceSandbox) -> GuardedLauncher:
+def launcher_of(sandbox: WorkspaceSandbox) -> InstanceLauncher:
     assert sandbox.launcher is not None
     return sandbox.launcher
 

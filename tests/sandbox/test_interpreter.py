@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.programs import CodeResult, GuardedLauncher, Launch
+from lmtui.core.programs import CodeResult, Launch
 from lmtui.sandbox import instance_programs
-from lmtui.sandbox.instance_programs import SandboxInterpreter
+from lmtui.sandbox.instance_programs import InstanceLauncher, SandboxInterpreter
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 from tests.waiting import PATIENCE_S, until
 
@@ -18,7 +18,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()
 
 
 class Bench:
-    def __init__(self, launcher: Callable[[], Awaitable[GuardedLauncher | None]]) -> None:
+    def __init__(self, launcher: Callable[[], Awaitable[InstanceLauncher | None]]) -> None:
         self.interpreter = SandboxInterpreter(launcher)
         self.seen: list[str] = []
 
@@ -37,7 +37,7 @@ async def begin(open_sandbox: OpenSandbox) -> AsyncIterator[Begin]:
     async def start(name: str = "process") -> Bench:
         sandbox = await open_sandbox(name)
 
-        async def launcher() -> GuardedLauncher | None:
+        async def launcher() -> InstanceLauncher | None:
             return sandbox.launcher
 
         benches.append(Bench(launcher))
@@ -129,7 +129,7 @@ class Liar:
         self.is_closed = True
 
 
-class OneLauncher:
+class OneLauncher(InstanceLauncher):
     def __init__(self, program: Liar) -> None:
         self.program = program
 
@@ -146,7 +146,7 @@ class OneLauncher:
 
 
 def bench_of(program: Liar) -> Bench:
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return OneLauncher(program)
 
     return Bench(launcher)
@@ -231,7 +231,7 @@ async def test_however_often_it_is_cancelled_the_next_code_waits_until_it_has_st
 
 
 async def test_without_a_sandbox_there_is_none() -> None:
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return None
 
     with pytest.raises(SandboxUnavailable, match="no Python"):

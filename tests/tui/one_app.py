@@ -123,7 +123,7 @@ class _Start:
                 known.clear()
         for line in bench.query(AskLine):
             line.display = False
-        app.options, app.theme = self._options, self._theme
+        app.options, app.theme, app._stop_at_s = self._options, self._theme, float("-inf")
         app.clear_notifications()
         clock = driver.host.clock
         clock.time = START

@@ -28,7 +28,7 @@ from lmtui.core.offers import Offers
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Decision, Effect, Mode, Verdict
 from lmtui.core.ports import PreparedCall, ToolResult
-from lmtui.core.programs import GuardedLauncher, Launch, Served
+from lmtui.core.programs import Launch, Served
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.engine.agent import Agent, CallReview, PromptHeld, TurnPoints
@@ -51,6 +51,7 @@ from lmtui.features.hooks.values import HookCall, HookEvent, HookVerdict
 from lmtui.features.host_program import MAX_ERROR_BYTES, KeptOutput, ProgramRun, TooMuchOutput, run_on_host, since
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.paths import sessions_dir
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
 
@@ -74,7 +75,7 @@ def host_environment(environ: Mapping[str, str], workspace: Path) -> dict[str, s
 
 
 async def run_in_lane(
-    program: str | tuple[str, ...], told: bytes, launcher: GuardedLauncher, *, can_write: bool, limit_s: float
+    program: str | tuple[str, ...], told: bytes, launcher: InstanceLauncher, *, can_write: bool, limit_s: float
 ) -> ProgramRun:
     """Run a hook of a folder's in the sandbox: a text for the shell, or the words of a program.
 
@@ -163,7 +164,7 @@ class SessionHooks:
     """
 
     def __init__(
-        self, workspace: Path, around: HookEnvironment, place: Callable[[], Awaitable[tuple[GuardedLauncher | None, str]]]
+        self, workspace: Path, around: HookEnvironment, place: Callable[[], Awaitable[tuple[InstanceLauncher | None, str]]]
     ) -> None:
         self._workspace = workspace
         self._around = around
@@ -455,7 +456,7 @@ class HooksService(WorkspaceFeature):
             return
         workspace = self.host.workspace
 
-        async def place() -> tuple[GuardedLauncher | None, str]:
+        async def place() -> tuple[InstanceLauncher | None, str]:
             status = await sandbox.status()
             return sandbox.launcher, status.folder or str(workspace)
 

@@ -51,11 +51,9 @@ async def jobs(api: ApiContext, folder: Words = "") -> dict[str, list[JobInfo]]:
 
     Without a folder they are those of all.
     """
-    found: list[JobInfo] = []
-    for path in [api.folder(folder)] if folder else api.hub.folders:
-        runtime = await api.hub.runtime(path)
-        found += [_job(each) for each in (await runtime.extensions[Jobs].read()).records]
-    return {"jobs": found}
+    folders = [api.folder(folder)] if folder else api.hub.folders
+    reads = [await (await api.hub.runtime(path)).extensions[Jobs].read() for path in folders]
+    return {"jobs": [_job(each) for read in reads for each in read.records]}
 
 
 @_route("POST", "/v1/jobs", status=201)
@@ -89,6 +87,14 @@ async def job_paused(api: ApiContext, job_id: str) -> JobInfo:
 async def job_resumed(api: ApiContext, job_id: str) -> JobInfo:
     """Resume a job."""
     return _job(await (await _jobs_with(api, job_id)).resume(job_id))
+
+
+@_route("POST", "/v1/jobs/{job_id}/toggle")
+async def job_toggled(api: ApiContext, job_id: str) -> JobInfo:
+    """Pause a job, or resume a paused one."""
+    known = await _jobs_with(api, job_id)
+    is_on = any(each.id == job_id and each.is_enabled for each in (await known.read()).records)
+    return _job(await (known.pause if is_on else known.resume)(job_id))
 
 
 async def _jobs_with(api: ApiContext, job_id: str) -> Jobs:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
 from lmtui.core.ports import ToolResult
-from lmtui.core.programs import GuardedLauncher, Launch
+from lmtui.core.programs import Launch
 from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.tool_servers import Ask, Form, Resource, ask_nobody, is_web_address
 from lmtui.features.mcp.mcp_config import ServerEntry, expand, secrets_of
@@ -25,6 +25,7 @@ from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.tool_names import RawTool, changes_of, harmless
 from lmtui.features.mcp.values import ConnectionHooks, LinkBroken, McpPrompt, ServerAddress, ServerState, ToolChange
 from lmtui.paths import path_inside
+from lmtui.sandbox.instance_programs import InstanceLauncher
 
 if TYPE_CHECKING:
     from lmtui.features.mcp.sdk import SdkConnection
@@ -77,7 +78,7 @@ class ServerEnvironment:
     """
 
     workspace: Path
-    launcher: Callable[[], Awaitable[GuardedLauncher | None]]
+    launcher: Callable[[], Awaitable[InstanceLauncher | None]]
     environ: Mapping[str, str]
     on_change: Callable[[], None] = lambda: None
     browse: Callable[[str], Awaitable[object]] = _browse

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from lmtui.core.errors import McpError
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
-from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import pluralize
 from lmtui.core.tool_servers import Ask, Reach, Resource
 from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, read_servers, secrets_of
@@ -21,6 +20,7 @@ from lmtui.features.mcp.server import RunningServer, ServerEnvironment, advice
 from lmtui.features.mcp.server_trust import Memory, set_reach
 from lmtui.features.mcp.tool_names import RawTool, listing, server_key, told_tools
 from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool, ServerState
+from lmtui.sandbox.instance_programs import InstanceLauncher
 
 
 class McpRoom:
@@ -36,7 +36,7 @@ class McpRoom:
     def __init__(
         self,
         workspace: Path,
-        launcher: Callable[[], Awaitable[GuardedLauncher | None]],
+        launcher: Callable[[], Awaitable[InstanceLauncher | None]],
         environ: Mapping[str, str],
         count_tokens: TokenCounter,
     ) -> None:

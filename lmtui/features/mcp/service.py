@@ -18,7 +18,6 @@ from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import MCP, Access
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
-from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import ChildKind
@@ -32,6 +31,7 @@ from lmtui.features.mcp.tool_names import argument_hint, server_key, typed_argum
 from lmtui.features.mcp.values import WAIT_S, McpPrompt, McpServer, McpServers, McpTool, ServerState, changes_text, state_words
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
 from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import BroughtTools
 
@@ -71,7 +71,7 @@ def note_troubles(servers: McpServers, session: EngineSession) -> None:
 
 
 def _room_of(workspace: Workspace) -> McpRoom:
-    async def launcher() -> GuardedLauncher | None:
+    async def launcher() -> InstanceLauncher | None:
         return (await workspace.sandbox()).launcher
 
     return McpRoom(workspace.workspace, launcher, os.environ, workspace.count_tokens)
