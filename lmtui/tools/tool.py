@@ -285,14 +285,13 @@ class BroughtTools:
     """The tools that a feature brings to a conversation.
 
     `offer` returns what the model learns of them (one with the name of a tool of ours replaces it); it gets the set of
-    tools and the size of the window (0: not known).  What is not `is_settled` is asked for each time.
+    tools and the size of the window (0: not known).
     `prepare` checks a call, like that of a toolbox; None for what it does not know.
     With `sources` it is asked only while one of them has something in it.
     """
 
     offer: Callable[[ToolSet, int], tuple[ToolSpec, ...]]
     prepare: Callable[[str, str], PreparedCall | None] = lambda *_: None
-    is_settled: bool = True
     sources: Sequence[Sized] = ()
 
 
@@ -321,15 +320,12 @@ class SessionToolbox:
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
         own, settled = self._own.specs(tools, sees=sees), self._settled.get(tools)
         if settled is None:
-            settled = self._offered(tools, is_settled=True)
+            asked = (each for each in self._brought if any(each.sources or (True,)))
+            settled = tuple(spec for each in asked for spec in each.offer(tools, self._window_tokens))
             if self._is_begun:
                 self._settled[tools] = settled
-        brought = {spec.name: spec for spec in (*settled, *self._offered(tools, is_settled=False))}
+        brought = {spec.name: spec for spec in settled}
         return (*(brought.pop(spec.name, spec) for spec in own), *brought.values())
-
-    def _offered(self, tools: ToolSet, *, is_settled: bool) -> tuple[ToolSpec, ...]:
-        asked = (each for each in self._brought if each.is_settled is is_settled and any(each.sources or (True,)))
-        return tuple(spec for each in asked for spec in each.offer(tools, self._window_tokens))
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
         found = (each.prepare(name, arguments) for each in reversed(self._brought))

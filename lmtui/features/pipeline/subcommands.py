@@ -156,7 +156,7 @@ async def _preflight(service: PipelineService, path: str, arguments: argparse.Na
     with contextlib.suppress(LmtuiError):
         window_tokens = await service.window_tokens()
     rows = preflight(text, window_tokens or 8_192, service.host.count_tokens)
-    window = f"{window_tokens:,} tokens" if window_tokens else "unknown, no server answers; 8,192 assumed"
+    window = f"{window_tokens:,} tokens" if window_tokens else "unknown; 8,192 assumed"
     problems = [value for name, _, value in rows if name == "problem"]
     found = {name.replace(" ", "_"): value for name, _, value in rows if name != "problem"}
     lines = [f"{name:<12} {told}" for name, told, _ in [("window", window, None), *rows]]

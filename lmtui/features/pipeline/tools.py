@@ -224,17 +224,12 @@ PIPELINE = Tool(
 
 
 def offered(plans: pipeline.WorkspacePipeline, workspace: Path) -> BroughtTools:
-    """Return the tool for a conversation: the model learns of it once there are plans.  Its `offer` blocks until then."""
-    is_told = False
+    """Return the tool for a conversation: the model learns of it where there are plans.  Its `offer` blocks (disk)."""
 
-    def offer(tool_set: ToolSet, window_tokens: int) -> tuple[ToolSpec, ...]:
-        nonlocal is_told
-        del window_tokens
-        is_told = is_told or bool(plans.known)
-        if not is_told:
-            files = list_plain(workspace, pipeline.PLANS_FOLDER)
-            is_told = any(kind == "file" and pipeline.is_plan_file(name) for name, kind in files)
-        is_in = tool_set is ToolSet.ALL or (is_told and tool_set in (ToolSet.FULL, ToolSet.LEAN))
+    def offer(tool_set: ToolSet, _: int) -> tuple[ToolSpec, ...]:
+        files = list_plain(workspace, pipeline.PLANS_FOLDER)
+        has_plans = bool(plans.known) or any(kind == "file" and pipeline.is_plan_file(name) for name, kind in files)
+        is_in = tool_set is ToolSet.ALL or (has_plans and tool_set in (ToolSet.FULL, ToolSet.LEAN))
         return (PIPELINE.spec(),) if is_in else ()
 
-    return BroughtTools(offer, is_settled=False)
+    return BroughtTools(offer)
