@@ -51,7 +51,7 @@ async def test_each_task_leaves_a_result_and_a_diff_and_the_folder_as_it_was(pro
     assert "+3\n" in (folder / "diffs" / "t3.patch").read_text()
     assert not (program.workspace / "out").exists()
     status = await program.run("batch", "status")
-    assert status.out.splitlines()[-1] == f"4 of 4 done · 0 failed · results: {folder}"
+    assert status.out.splitlines()[-1] == f"4 of 4 done · 0 failed · 4 to review · results: {folder}"
 
 
 async def test_a_killed_batch_is_resumed_where_the_flag_says_and_does_nothing_twice(program: Program, serve: Serve) -> None:

@@ -9,20 +9,19 @@ from datetime import UTC, datetime
 
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.workspace import EffectPart, EffectReview
-from lmtui.features.batch.values import BatchRow, BatchState, with_overlaps
+from lmtui.features.batch.values import BatchState, overlaps_of
+from lmtui.features.batch.values import TaskResult as Row
 
 STARTED_S = datetime(2026, 3, 14, 14, 1, 20, tzinfo=UTC).timestamp()
 ROWS = (
-    BatchRow(
-        "1", "green", "Add type hints to parser/lexer.py", ("parser/lexer.py",), 14, 6, "x", decision="accepted", elapsed_s=48.0
-    ),
-    BatchRow("2", "green", "Add type hints to parser/tokens.py", ("parser/tokens.py",), 9, 3, diff="x", elapsed_s=31.0),
-    BatchRow("3", "unverified", "Sort the imports of parser/tokens.py [red]\x1b[2J", ("parser/tokens.py",), 2, 2, diff="x"),
-    BatchRow("4", "red", "Add type hints to parser/ast.py", ("parser/ast.py",), 22, 7, diff="x", tries=2, error="2 tests fail"),
-    BatchRow("5", "unchanged", "Add type hints to parser/__init__.py", elapsed_s=4.0),
-    BatchRow("6", "", "Add type hints to parser/errors.py", since_s=STARTED_S),
-    BatchRow("7", "green", "Add type hints to parser/grammar.py", ("parser/grammar.py",), 31, 12, diff="x", elapsed_s=44.0),
-    BatchRow("8", "", "Add type hints to parser/visitor.py"),
+    Row("1", "green", "Add type hints to parser/lexer.py", ("parser/lexer.py",), 14, 6, "x", elapsed_s=48, decision="accepted"),
+    Row("2", "green", "Add type hints to parser/tokens.py", ("parser/tokens.py",), 9, 3, diff="x", elapsed_s=31.0),
+    Row("3", "unverified", "Sort the imports of parser/tokens.py [red]\x1b[2J", ("parser/tokens.py",), 2, 2, diff="x"),
+    Row("4", "red", "Add type hints to parser/ast.py", ("parser/ast.py",), 22, 7, diff="x", tries=2, error="2 tests fail"),
+    Row("5", "unchanged", "Add type hints to parser/__init__.py", elapsed_s=4.0),
+    Row("6", "", "Add type hints to parser/errors.py"),
+    Row("7", "green", "Add type hints to parser/grammar.py", ("parser/grammar.py",), 31, 12, diff="x", elapsed_s=44.0),
+    Row("8", "", "Add type hints to parser/visitor.py"),
 )
 PROGRESS = (
     "4 of 8 done · 1 failed · 1 unchanged · 1 running · 1 waiting · about 2 min left\n"
@@ -56,7 +55,7 @@ class FakeBatches:
     """Implements `values.WorkspaceBatches`."""
 
     def __init__(self) -> None:
-        self.rows: Sequence[BatchRow] = ()
+        self.rows: Sequence[Row] = ()
         self.progress = ""
         self.stale: set[str] = set()
         self.opened = ""
@@ -74,7 +73,8 @@ class FakeBatches:
 
     async def read(self, path: str = "") -> BatchState:
         folder = "" if path.startswith(("--", "nothing")) else path or "/home/ada/.local/state/lmtui/batches/1"
-        return BatchState(folder, with_overlaps(self.rows), self.progress)
+        running = {row.id: STARTED_S for row in self.rows if row.id == "6"}
+        return BatchState(folder, tuple(self.rows), self.progress, running, overlaps_of(self.rows))
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
         assert session_id

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -21,13 +22,13 @@ from pydantic import TypeAdapter
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.batch.task_file import BatchTask, read_tasks
-from lmtui.features.batch.values import TaskResult
+from lmtui.features.batch.values import DONE, FAILED, BatchState, TaskResult, overlaps_of
 from lmtui.paths import batches_dir
 from lmtui.store.session_logs import is_in_use
 from lmtui.store.state_files import locked
 
 TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
-FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
+FINAL = DONE | FAILED
 _LOCK_S = 0.5
 _RESULT = TypeAdapter(TaskResult)
 
@@ -56,10 +57,11 @@ class BatchFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.has_started = False  # work on its tasks, in this process
         self._lock = contextlib.ExitStack()
+        self._tasks: list[TaskResult] = []  # as long as they have not ended
         self._results: dict[str, TaskResult] = {}
         self._read_to = (0, 0)  # inode, and bytes read
+        self._reading = threading.Lock()  # a cancelled read continues in its thread
 
     def begin(self, tasks: Sequence[BatchTask], options: Mapping[str, object]) -> None:
         """Create the folder and write the tasks.
@@ -106,6 +108,10 @@ class BatchFolder:
 
     def results(self) -> dict[str, TaskResult]:
         """Return the last result of each task; skips incomplete lines, and reads only what was appended since the last call."""
+        with self._reading:
+            return self._read_results()
+
+    def _read_results(self) -> dict[str, TaskResult]:
         try:
             with (self.path / RESULTS).open("rb") as file:
                 about = os.fstat(file.fileno())
@@ -123,6 +129,30 @@ class BatchFolder:
                 result = parse_result(line.decode("utf-8", "replace"))
                 self._results[result.id] = result
         return dict(self._results)
+
+    def state(self) -> BatchState:
+        """Return the batch as it is now; a task that has not changed is the same object as before.
+
+        Raises:
+            UsageError: the batch cannot be read.
+        """
+        if not self._tasks or not self.exists():
+            self._tasks = [TaskResult(task.id, "", task.title) for task in self.read()[0]]
+        results, (progress, started) = self.results(), self.read_progress()
+        rows = tuple(results.get(task.id, task) for task in self._tasks)
+        running = {row.id: started[row.id] for row in rows if row.id in started and row.status in ("", "unreachable")}
+        return BatchState(str(self.path), rows, progress, running, overlaps_of(rows))
+
+    def decide(self, task_id: str, decision: str) -> None:
+        """Record the user's decision about the changes of a task.
+
+        Raises:
+            UsageError: the task has not ended.
+        """
+        result = self.results().get(task_id)
+        if result is None:
+            raise UsageError(f"task {sanitize_line(task_id)} has not ended", "`lmtui batch status` shows the progress.")
+        _ = self.add(replace(result, decision=decision))
 
     def add(self, result: TaskResult, patch: bytes = b"") -> TaskResult:
         """Append the result of a task with its patch, and return it as written.
@@ -202,25 +232,21 @@ def _unwritable(path: Path, error: OSError) -> UsageError:
     return UsageError(f"{path} cannot be written: {error.strerror}", "Free some disk space, or check the folder's permissions.")
 
 
-def new_folder(folders: Path) -> Path:
-    """Create and return an empty batch folder, named after the current time.  Blocks.
+def new_batch(workspace: Path, tasks: Sequence[BatchTask], options: Mapping[str, object]) -> BatchFolder:
+    """Create a batch in a folder named after the current time.  Blocks.
 
     Raises:
-        UsageError: it cannot be made.
+        UsageError: it cannot be written.
     """
-    name = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
+    folder = batches_dir(workspace) / f"{datetime.now(UTC):%Y%m%d_%H%M%S_%f}"
     try:
-        folders.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for number in range(1, 100):
-            folder = folders / (name if number == 1 else f"{name}_{number}")
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            return folder
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir()
     except OSError as error:
-        raise _unwritable(folders, error) from error
-    raise UsageError("too many batches start at once", "Wait a second and start it again.")
+        raise _unwritable(folder, error) from error
+    found = BatchFolder(folder)
+    found.begin(tasks, options)
+    return found
 
 
 def find_batch(workspace: Path, name: str = "") -> Path:

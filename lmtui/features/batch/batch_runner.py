@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import Fault, SandboxError
@@ -15,7 +16,7 @@ from lmtui.engine.tasks import to_the_end, together
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch.batch_folder import BatchFolder
 from lmtui.features.batch.cluster import Cluster
-from lmtui.features.batch.progress import BatchProgress
+from lmtui.features.batch.progress import BatchProgress, ProgressReport
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.batch.values import GOOD, BatchOptions, TaskResult
 from lmtui.features.service import FeatureHost
@@ -37,7 +38,7 @@ class BatchRunner:
         host: of the workspace.
         folder: where results go.
         options: see `BatchOptions`.
-        tell: called with the result and the progress whenever a task ends.
+        stream: gets the progress; see `ProgressReport`.
         cluster: runs the tasks instead of this machine.
     """
 
@@ -46,10 +47,11 @@ class BatchRunner:
         host: FeatureHost,
         folder: BatchFolder,
         options: BatchOptions,
-        tell: Callable[[TaskResult, BatchProgress], None],
+        stream: TextIO | None = None,
         cluster: Cluster | None = None,
     ) -> None:
-        self._host, self._folder, self._options, self._tell, self._cluster = host, folder, options, tell, cluster
+        self._host, self._folder, self._options, self._cluster = host, folder, options, cluster
+        self._report = ProgressReport(folder, host.servers.pool, stream)
         self.progress = BatchProgress()
         self._queue: deque[BatchTask] = deque()
         self._sent = 0
@@ -69,7 +71,8 @@ class BatchRunner:
         else:
             workers = self._options.workers or max(1, await self._host.slot_count())
         progress.began_s = time.monotonic()
-        await together(self._work() for _ in range(min(workers, max(1, len(self._queue)))))
+        async with self._report.following(progress):
+            await together(self._work() for _ in range(min(workers, max(1, len(self._queue)))))
         return progress
 
     async def _work(self) -> None:
@@ -88,7 +91,7 @@ class BatchRunner:
                 self.progress.running.pop(task.id, None)
             result = await to_the_end(asyncio.to_thread(self._folder.add, result, patch))
             self.progress.add(result)
-            self._tell(result, self.progress)
+            self._report.ended(result, self.progress)
             if result.status == "unreachable":
                 self._queue.append(task)
                 await asyncio.sleep(wait_s)

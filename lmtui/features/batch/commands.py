@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Result, Scope
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.batch.values import NO_BATCH, BatchRow, WorkspaceBatches
+from lmtui.features.batch.values import NO_BATCH, BatchState, TaskResult, WorkspaceBatches
 
 SCOPE = "batch"
 START = "Each task runs in its own overlay; nothing in your folder changes until you accept it."
@@ -18,7 +18,7 @@ async def show_batch(context: CommandContext, argument: str) -> Result:
 
     async def lines() -> Iterable[str]:
         found = await batches.read(await batches.open(words, context.active.id if context.active is not None else ""))
-        return [found.summary, *map(row_text, found.rows)] if found.rows else [NO_BATCH]
+        return [found.summary, *(_row_text(row, found) for row in found.rows)] if found.rows else [NO_BATCH]
 
     async def show() -> Result:
         return OpenView("batch.show", words, text=lines, instead="`lmtui batch status`")
@@ -28,9 +28,9 @@ async def show_batch(context: CommandContext, argument: str) -> Result:
     return AskYes(question, f"{sanitize_line(argument)}\n{START}", show) if count else await show()
 
 
-def row_text(row: BatchRow) -> str:
-    """Return a task in one line."""
-    parts = [row.status or "waiting", row.decision, f"also changed by {', '.join(row.overlaps)}" if row.overlaps else ""]
+def _row_text(row: TaskResult, state: BatchState) -> str:
+    overlaps = ", ".join(state.overlaps.get(row.id, ()))
+    parts = [row.status or "waiting", row.decision, f"also changed by {overlaps}" if overlaps else ""]
     return sanitize_line(f"{row.id}  {row.task}  {' · '.join(filter(None, parts))}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -13,7 +14,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, pool_cells
 from lmtui.features.batch.batch_folder import FINAL, BatchFolder
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import DONE, TaskResult, counts_text
+from lmtui.features.batch.values import DONE, FAILED, TaskResult, counts_text
 
 _WRITE_S, _LINE_S = 2.0, 10.0
 _SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "unreachable": "…"}
@@ -21,15 +22,13 @@ _SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗",
 
 @dataclass(slots=True)
 class BatchProgress:
-    """The progress of a batch: ended tasks (including earlier runs), and when each running task started (seconds since 1970).
+    """The progress of a batch: ended tasks by status (including earlier runs), and `running` as in `BatchState`.
 
     `ended`, `tokens`, `steps` and the time count this run only.
     """
 
     total: int = 0
-    done: int = 0
-    failed: int = 0
-    unchanged: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
     ended: int = 0
     tokens: int = 0
     steps: int = 0
@@ -40,35 +39,32 @@ class BatchProgress:
         self, tasks: Sequence[BatchTask], known: dict[str, TaskResult], *, retries_failed: bool = False
     ) -> list[BatchTask]:
         """Count the tasks that ended in earlier runs, and return the others."""
-        self.total, left = len(tasks), []
-        for task in tasks:
-            if task.id in known and known[task.id].status in (DONE if retries_failed else FINAL):
-                self.count(known[task.id].status)
-            else:
-                left.append(task)
-        return left
-
-    def count(self, status: str) -> None:
-        """Count a task that has ended."""
-        self.done += status in DONE
-        self.unchanged += status == "unchanged"
-        self.failed += status in FINAL - DONE
+        final = DONE if retries_failed else FINAL
+        ended = {task.id: known[task.id].status for task in tasks if task.id in known and known[task.id].status in final}
+        self.total, self.statuses = len(tasks), Counter(ended.values())
+        return [task for task in tasks if task.id not in ended]
 
     def add(self, result: TaskResult) -> None:
         """Count a task that ended in this run, or will be retried."""
         self.tokens += result.tokens
-        self.count(result.status)
-        self.ended += result.status in FINAL
+        if result.status in FINAL:
+            self.statuses[result.status] += 1
+            self.ended += 1
+
+    @property
+    def open(self) -> int:
+        """Return how many tasks have not ended."""
+        return self.total - self.statuses.total()
+
+    @property
+    def failed(self) -> int:
+        """Return how many tasks failed, or are red."""
+        return sum(self.statuses[status] for status in FAILED)
 
     @property
     def elapsed_s(self) -> float:
         """Return the duration of this run so far."""
         return time.monotonic() - self.began_s
-
-    @property
-    def open(self) -> int:
-        """Return how many tasks have not ended."""
-        return self.total - self.done - self.failed
 
     @property
     def left_s(self) -> float | None:
@@ -84,7 +80,7 @@ class BatchProgress:
     @property
     def ending(self) -> str:
         """Return the progress, in one line."""
-        text = counts_text(self.done, self.total, self.failed, self.unchanged, len(self.running))
+        text = counts_text(self.statuses, self.total, len(self.running))
         return f"{text} · {self.tokens:,} tokens" if self.tokens else text
 
 
@@ -138,21 +134,16 @@ class ProgressReport:
 
     async def _tick(self, progress: BatchProgress) -> None:
         while True:
-            if progress.total:  # the batch has started
-                text, running = "\n".join([progress.line, *self.server_lines()]), dict(progress.running)
-                await asyncio.to_thread(self._folder.write_progress, text, running)
-                self._tell(progress)
-            await asyncio.sleep(_WRITE_S if progress.total else _WRITE_S / 20)
+            text, running = "\n".join([progress.line, *self.server_lines()]), dict(progress.running)
+            await asyncio.to_thread(self._folder.write_progress, text, running)
+            self._tell(progress)
+            await asyncio.sleep(_WRITE_S)
 
     def ended(self, result: TaskResult, progress: BatchProgress) -> None:
         """Report the result of a task."""
         self._print(result_line(result))
         if progress.open:
             self._tell(progress)
-
-    def note(self, text: str) -> None:
-        """Print a note."""
-        self._print(f"lmtui: {sanitize_line(text)}")
 
     def server_lines(self) -> list[str]:
         return [_server_line(row) for row in self._pool()]

@@ -13,7 +13,7 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.commands import SCOPE
 from lmtui.features.batch.progress import time_text
-from lmtui.features.batch.values import GOOD, NO_BATCH, BatchRow, BatchState, WorkspaceBatches, mergeable
+from lmtui.features.batch.values import GOOD, NO_BATCH, BatchState, TaskResult, WorkspaceBatches
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -25,7 +25,7 @@ _LOOK_S, _MOST_LINES = 2.0, 5
 _SIGNS: dict[str, Span] = {"green": ("✓", "good"), "unverified": ("✓", "good"), "unchanged": ("–", "muted"), "": ("○", "muted")}
 
 
-class BatchList(ListDialog[BatchRow, None]):
+class BatchList(ListDialog[TaskResult, None]):
     """Lists the tasks of a batch.
 
     Args:
@@ -75,9 +75,8 @@ class BatchList(ListDialog[BatchRow, None]):
         except LmtuiError as error:
             self.say(error.full_text(), "$error")
             return
-        if found is self._state:
-            if found.progress:
-                self.table.redraw()  # for the running times
+        if found == self._state:
+            self.table.redraw()  # for the running times
             return
         self._state = found
         left = sum(row.is_open for row in found.rows)
@@ -86,20 +85,20 @@ class BatchList(ListDialog[BatchRow, None]):
         self.box.show_head(sanitize("\n".join(servers[:_MOST_LINES])))
         self.show(found.rows, at=self.current.id if self.current else "")
 
-    def key(self, row: BatchRow) -> str:
+    def key(self, row: TaskResult) -> str:
         """Return the task's id."""
         return row.id
 
-    def text(self, row: BatchRow) -> str:
+    def text(self, row: TaskResult) -> str:
         """Return its text and files, for the filter."""
         return " ".join((row.id, row.task, *row.files))
 
-    def line(self, row: BatchRow, width: int) -> Line:
+    def line(self, row: TaskResult, width: int) -> Line:
         """Return a task in aligned columns."""
         sign, style = _SIGNS.get(row.status, ("✗", "bad"))
-        state = row.decision or ("overlaps" if row.overlaps and row.is_open else row.status or "waiting")
-        if row.since_s:
-            sign, style, state = "▸", "accent", f"running {time_text(self._workbench.now().timestamp() - row.since_s)}"
+        state = row.decision or ("overlaps" if row.id in self._state.overlaps and row.is_open else row.status or "waiting")
+        if since_s := self._state.running.get(row.id):
+            sign, style, state = "▸", "accent", f"running {time_text(self._workbench.now().timestamp() - since_s)}"
         room = max(10, width - 3 - 8 - 14 - 15)
         lines = f"+{row.added} −{row.removed}" if row.diff else ""
         return (
@@ -110,15 +109,16 @@ class BatchList(ListDialog[BatchRow, None]):
             (fit(state, 15), "warn" if state == "overlaps" else "muted"),
         )
 
-    def about(self, row: BatchRow | None) -> tuple[str, Sequence[Command]]:
+    def about(self, row: TaskResult | None) -> tuple[str, Sequence[Command]]:
         """Return the details of a task, and the commands for it."""
         if row is None:
             return NO_BATCH, ()
+        overlaps = self._state.overlaps.get(row.id, ())
         parts = [
-            "running" if row.since_s else row.status or "waiting",
+            "running" if row.id in self._state.running else row.status or "waiting",
             f"in {row.elapsed_s:.0f} s" if row.elapsed_s else "",
             pluralize(len(row.files), "file") if row.files else "",
-            f"also changed by {', '.join(row.overlaps[:5])}" if row.overlaps else "",
+            f"also changed by {', '.join(overlaps[:5])}" if overlaps else "",
             sanitize_line(row.error)[:200],
         ]
         is_running = bool(self._state.progress)
@@ -126,7 +126,7 @@ class BatchList(ListDialog[BatchRow, None]):
         left |= {"batch.resume"} if is_running or all(each.status for each in self._state.rows) else set()
         left |= set() if row.diff else {"batch.accept", "batch.reject"}
         left |= set() if row.diff or row.session else {"picker.open"}
-        left |= set() if mergeable(self._state.rows) else {"batch.accept_all"}
+        left |= set() if self._state.mergeable else {"batch.accept_all"}
         return " · ".join(filter(None, parts)), self.verbs(*left)
 
     def act(self) -> None:
@@ -145,7 +145,7 @@ class BatchList(ListDialog[BatchRow, None]):
         about = "" if row.status in GOOD else f"ended {row.status}"
         _ = self.app.push_screen(EffectReviewScreen(review, f"Task {row.id}", about), lambda _: self._reload())
 
-    def _review(self, row: BatchRow) -> EffectReview | None:
+    def _review(self, row: TaskResult) -> EffectReview | None:
         try:
             return self._batches.review(self._state.path, row.id, self._session_id())
         except LmtuiError as error:
@@ -159,15 +159,15 @@ class BatchList(ListDialog[BatchRow, None]):
             return
         if row.is_accepted:
             self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
-        elif row.overlaps:
-            text = f"Other tasks changed the same files: {', '.join(row.overlaps)}. Their changes may then no longer apply."
+        elif overlaps := self._state.overlaps.get(row.id):
+            text = f"Other tasks changed the same files: {', '.join(overlaps)}. Their changes may then no longer apply."
             self._ask([row], Confirm(f"Accept task {row.id}?", text))
         else:
             self._accept([row])
 
     def action_batch_accept_all(self) -> None:
         """Accept all green tasks that do not overlap with others, after confirmation."""
-        rows = mergeable(self._state.rows)
+        rows = self._state.mergeable
         if not rows:
             self.say("no task can be accepted without review: review them one by one", "$warning")
             return
@@ -179,12 +179,12 @@ class BatchList(ListDialog[BatchRow, None]):
         self._ask(rows, Confirm(f"Accept {pluralize(len(rows), 'task')}?", text))
 
     @work(group="batch-ask")
-    async def _ask(self, rows: Sequence[BatchRow], question: Confirm) -> None:
+    async def _ask(self, rows: Sequence[TaskResult], question: Confirm) -> None:
         if await self.app.push_screen_wait(question):
             self._accept(rows)
 
     @work(group="batch-accept", exclusive=True)  # a new one ends the one before, but only once it is sure
-    async def _accept(self, rows: Sequence[BatchRow]) -> None:
+    async def _accept(self, rows: Sequence[TaskResult]) -> None:
         problems: list[str] = []
         notes: list[str] = []
         for number, row in enumerate(rows, 1):

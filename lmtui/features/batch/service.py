@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,13 +18,11 @@ from lmtui.core.events import Level, Notice
 from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
-from lmtui.features.batch.batch_folder import BatchFolder, find_batch, new_folder
+from lmtui.features.batch.batch_folder import BatchFolder, find_batch, new_batch
 from lmtui.features.batch.batch_runner import BatchRunner
-from lmtui.features.batch.progress import ProgressReport
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
-from lmtui.features.batch.values import BatchOptions, BatchRow, BatchState, TaskResult, WorkspaceBatches, with_overlaps
+from lmtui.features.batch.values import BatchOptions, BatchState, WorkspaceBatches
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
-from lmtui.paths import batches_dir
 
 _FORMS = 'Give a file with one task per line, or a pattern and a task: --glob "src/*.py" "Fix {file}"'
 _GLOB = re.compile(r"""--glob[ =]+(?:"([^"]+)"|'([^']+)'|(\S+))\s+(.+)""", re.DOTALL)
@@ -38,22 +34,26 @@ class BatchService(WorkspaceFeature):
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         extensions.add(WorkspaceBatches, self)
-        self._reader: BatchReader | None = None
+        self._shown: BatchFolder | None = None
         self._working: tuple[Path, asyncio.Task[None]] | None = None
 
     async def read(self, path: str = "") -> BatchState:
-        """Return a batch by its folder, by default the newest; the same object while nothing has changed."""
+        """Return a batch by its folder, by default the newest."""
         return await asyncio.to_thread(self._read, path)
 
     def _read(self, path: str) -> BatchState:
         try:
-            folder = find_batch(self.host.workspace, path)
+            folder = self._folder(path)
         except UsageError:
             return BatchState("")
-        reader = self._reader
-        if reader is None or reader.folder.path != folder:
-            reader = self._reader = BatchReader(folder)
-        return reader.read()
+        return folder.state()
+
+    def _folder(self, path: str) -> BatchFolder:
+        """Return the files of a batch, those of the one before where it is the same; blocks.  Raises as `find_batch`."""
+        found, shown = find_batch(self.host.workspace, path), self._shown
+        if shown is None or shown.path != found:
+            shown = self._shown = BatchFolder(found)
+        return shown
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
         """Return the review of a task's changes."""
@@ -66,10 +66,7 @@ class BatchService(WorkspaceFeature):
         await self._decide(path, task_id, "rejected")
 
     async def _decide(self, path: str, task_id: str, decision: str) -> None:
-        reader = self._reader
-        folder = find_batch(self.host.workspace, path)
-        known = reader.folder if reader is not None and reader.folder.path == folder else BatchFolder(folder)
-        await asyncio.to_thread(decide, known, task_id, decision)
+        await asyncio.to_thread(lambda: self._folder(path).decide(task_id, decision))
 
     async def count_new(self, words: str) -> int:
         return 0 if not words or (await self.read(words)).path else len((await self._new_tasks(words))[0])
@@ -86,8 +83,7 @@ class BatchService(WorkspaceFeature):
             return str(await asyncio.to_thread(find_batch, self.host.workspace, words))
         tasks, problems = await self._new_tasks(words)
         options: dict[str, object] = {"budget": self.host.config.budget}
-        folder = BatchFolder(await asyncio.to_thread(new_folder, batches_dir(self.host.workspace)))
-        await asyncio.to_thread(folder.begin, tasks, options)
+        folder = await asyncio.to_thread(new_batch, self.host.workspace, tasks, options)
         if problems:
             self._notify(session_id, Level.WARNING, f"skipped: {'; '.join(problems[:5])}")
         await self._start(folder, tasks, options, session_id)
@@ -116,12 +112,9 @@ class BatchService(WorkspaceFeature):
         self._working = folder.path, asyncio.create_task(self._work(folder, tasks, parse_options(options), session_id))
 
     async def _work(self, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions, session_id: str) -> None:
-        report = ProgressReport(folder, self.host.servers.pool)
-        runner = BatchRunner(self.host, folder, options, report.ended)
         try:
-            async with report.following(runner.progress):
-                await runner.run(tasks)
-            self._notify(session_id, Level.INFO, f"The batch has ended: {runner.progress.line}. Review it with /batch.")
+            progress = await BatchRunner(self.host, folder, options).run(tasks)
+            self._notify(session_id, Level.INFO, f"The batch has ended: {progress.line}. Review it with /batch.")
         except LmtuiError as error:
             self._notify(session_id, Level.ERROR, f"The batch stopped: {error.full_text()}")
         finally:
@@ -144,50 +137,6 @@ class BatchService(WorkspaceFeature):
         """Stop the batch in the background; it can be resumed."""
         if self._working is not None:
             await self.halt(str(self._working[0]))
-
-
-_FIELDS = tuple(each.name for each in fields(TaskResult))
-
-
-class BatchReader:
-    """Reads a batch repeatedly; caches what has not changed.  Blocks.
-
-    Args:
-        path: the batch folder.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.folder = BatchFolder(path)
-        self._titles: list[tuple[str, str]] = []
-        self._state = BatchState("")
-        self._results: dict[str, TaskResult] = {}
-        self._running: dict[str, float] = {}
-        self._rows: dict[str, BatchRow] = {}
-        self._lock = threading.Lock()  # a cancelled read continues in its thread
-
-    def read(self) -> BatchState:
-        """Return the current state."""
-        with self._lock:
-            return self._read()
-
-    def _read(self) -> BatchState:
-        if not self._titles or not self.folder.exists():
-            self._titles = [(task.id, task.title) for task in self.folder.read()[0]]
-        results, (progress, running) = self.folder.results(), self.folder.read_progress()
-        if self._rows and results == self._results and (progress, running) == (self._state.progress, self._running):
-            return self._state
-        rows = []
-        for name, title in self._titles:
-            row, result = self._rows.get(name), results.get(name)
-            if row is None or result is not self._results.get(name):
-                same = {each: getattr(result, each) for each in _FIELDS} if result else {}
-                row = BatchRow(**{"id": name, "status": "", "task": title} | same)
-            since_s = 0.0 if result is not None and result.status != "unreachable" else running.get(name, 0.0)
-            rows.append(replace(row, since_s=since_s) if row.since_s != since_s else row)
-        found = with_overlaps(rows)
-        self._rows, self._results, self._running = {row.id: row for row in found}, results, running
-        self._state = BatchState(str(self.folder.path), found, progress)
-        return self._state
 
 
 async def load_tasks(workspace: Workspace, words: Sequence[str], pattern: str, base: Path) -> tuple[list[BatchTask], list[str]]:
@@ -243,15 +192,3 @@ def parse_options(given: Mapping[str, object]) -> BatchOptions:
         raise UsageError("--workers and --tries must be positive", "Leave them out for the defaults.")
     budgets = [str(given.get(name) or "") for name in ("budget", "total")]
     return BatchOptions(workers, tries, *(whole_budget(text) if text else NO_BUDGET for text in budgets))
-
-
-def decide(folder: BatchFolder, task_id: str, decision: str) -> None:
-    """Record the user's decision about the changes of a task.  Blocks.
-
-    Raises:
-        UsageError: the task has not ended.
-    """
-    result = folder.results().get(task_id)
-    if result is None:
-        raise UsageError(f"task {sanitize_line(task_id)} has not ended", "`lmtui batch status` shows the progress.")
-    _ = folder.add(replace(result, decision=decision))

@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import json
 import shlex
-import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,15 +15,14 @@ from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.features.batch.batch_folder import FINAL, BatchFolder, find_batch, new_folder
+from lmtui.features.batch.batch_folder import BatchFolder, find_batch, new_batch
 from lmtui.features.batch.batch_runner import BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, open_cluster, pack
-from lmtui.features.batch.progress import BatchProgress, ProgressReport, result_line
-from lmtui.features.batch.service import BatchReader, load_tasks, parse_options
+from lmtui.features.batch.progress import result_line
+from lmtui.features.batch.service import load_tasks, parse_options
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
-from lmtui.features.batch.values import DONE, BatchOptions, TaskResult, WorkspaceBatches, mergeable
+from lmtui.features.batch.values import DONE, FAILED, WorkspaceBatches
 from lmtui.features.service import CommandCall, stopping
-from lmtui.paths import batches_dir
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
 
@@ -63,7 +61,7 @@ async def batch(call: CommandCall) -> int:
         case ["resume", *rest]:
             folder = BatchFolder(await asyncio.to_thread(find_batch, workspace, *rest))
             tasks, options = await asyncio.to_thread(folder.read)
-            return await _run(call, folder, tasks, options | _given(call))
+            return await _run(call, tasks, options | _given(call), folder)
         case ["apply", *rest]:
             return await _apply(call, rest)
         case _:
@@ -95,34 +93,19 @@ async def _begin(call: CommandCall) -> int:
     else:
         tasks, problems = await load_tasks(call.workspace, words, arguments.glob, Path())
     for problem in problems:
-        print(f"lmtui: {sanitize_line(problem)}", file=sys.stderr)
+        _note(problem)
     if not tasks:
         raise UsageError("the file contains no tasks", 'A line is text, or an object such as {"task": "Fix a.py"}.')
-    options = _given(call)
-    _ = parse_options(options)
-    folder = BatchFolder(await asyncio.to_thread(new_folder, batches_dir(call.workspace.workspace)))
-    await asyncio.to_thread(folder.begin, tasks, options)
-    try:
-        return await _run(call, folder, tasks, options)
-    except LmtuiError:
-        if not folder.has_started:  # an earlier batch stays the newest one
-            await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
-        raise
+    return await _run(call, tasks, _given(call))
 
 
-async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: dict[str, object]) -> int:
-    chosen = parse_options(options)
-    await asyncio.to_thread(folder.lock)
-    try:
-        running = asyncio.ensure_future(_opened(call, folder, tasks, chosen))
-        with stopping(running):  # until all is closed; a second Ctrl+C only speeds that up
-            await asyncio.wait({running})
-        if not running.cancelled():
-            return running.result()
-        say(f"lmtui: interrupted; {_resume_text(call, folder)}", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    finally:
-        folder.unlock()
+async def _run(
+    call: CommandCall, tasks: Sequence[BatchTask], options: dict[str, object], folder: BatchFolder | None = None
+) -> int:
+    running = asyncio.ensure_future(_opened(call, tasks, options, folder))
+    with stopping(running):  # until all is closed; a second Ctrl+C only speeds that up
+        await asyncio.wait({running})
+    return EXIT_INTERRUPTED if running.cancelled() else running.result()
 
 
 def _resume_text(call: CommandCall, folder: BatchFolder) -> str:
@@ -130,24 +113,36 @@ def _resume_text(call: CommandCall, folder: BatchFolder) -> str:
     return f"continue with `lmtui batch resume {folder.path.name}{cluster}`"
 
 
-async def _opened(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions) -> int:
-    cluster = call.arguments.cluster  # what was written to a file never says where to connect
-    remote = None
+async def _opened(
+    call: CommandCall, tasks: Sequence[BatchTask], given: Mapping[str, object], folder: BatchFolder | None
+) -> int:
+    """Run a batch; one without a folder is new, and gets one once it can run."""
+    cluster, remote = call.arguments.cluster, None  # what was written to a file never says where to connect
+    options = parse_options(given)
     async with call.open_host() as host, contextlib.AsyncExitStack() as stack:
         _ = await host.choose_server()
-        report = ProgressReport(folder, host.servers.pool, sys.stderr)
         if cluster:
             packed = await asyncio.to_thread(pack, host.workspace, await (await host.sandbox()).glob("**", MOST_FILES + 1))
-            remote = await stack.enter_async_context(open_cluster(cluster, packed, host.config, options, report.note))
+            remote = await stack.enter_async_context(open_cluster(cluster, packed, host.config, options, _note))
         else:
             await host.require_sandbox()
-        folder.has_started = True
-        say(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
-        runner = BatchRunner(host, folder, options, report.ended, remote)
-        async with report.following(runner.progress):
+        if folder is None:
+            folder = await asyncio.to_thread(new_batch, host.workspace, tasks, given)
+        await asyncio.to_thread(folder.lock)
+        stack.callback(folder.unlock)
+        _note(f"{pluralize(len(tasks), 'task')}; results: {folder.path}")
+        runner = BatchRunner(host, folder, options, sys.stderr, remote)
+        try:
             progress = await runner.run(tasks, retries_failed=call.arguments.retry_failed)
+        except asyncio.CancelledError:
+            _note(f"interrupted; {_resume_text(call, folder)}")
+            raise
         await _report(runner, folder, tasks, call)
-        return 0 if progress.done == progress.total else EXIT_NOT_DONE
+        return EXIT_NOT_DONE if progress.failed or progress.open else 0
+
+
+def _note(text: str) -> None:
+    say(f"lmtui: {sanitize_line(text)}", file=sys.stderr, flush=True)
 
 
 async def _report(runner: BatchRunner, folder: BatchFolder, tasks: Sequence[BatchTask], call: CommandCall) -> None:
@@ -157,13 +152,12 @@ async def _report(runner: BatchRunner, folder: BatchFolder, tasks: Sequence[Batc
     for result in results if call.arguments.json else ():
         print(json.dumps(asdict(result), ensure_ascii=False))
     if runner.is_spent and progress.open:
-        say(f"lmtui: the budget of this run is used up; {_resume_text(call, folder)}", file=sys.stderr)
+        _note(f"the budget of this run is used up; {_resume_text(call, folder)}")
     if progress.failed:
-        say("\n".join(result_line(each) for each in results if each.status in FINAL - DONE), file=sys.stderr)
-        say("lmtui: `lmtui batch resume --retry-failed` reruns the failed tasks", file=sys.stderr)
-    if progress.done:
-        text = "lmtui: /batch in the app shows the changes for review; `lmtui batch apply --all` applies them"
-        say(text, file=sys.stderr)
+        say("\n".join(result_line(each) for each in results if each.status in FAILED), file=sys.stderr)
+        _note("`lmtui batch resume --retry-failed` reruns the failed tasks")
+    if progress.statuses.total() > progress.failed:
+        _note("/batch in the app shows the changes for review; `lmtui batch apply --all` applies them")
 
 
 async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
@@ -175,15 +169,15 @@ async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
         path = await asyncio.to_thread(find_batch, workspace)
     if bool(ids) == call.arguments.all:
         raise UsageError("give task ids, or --all", "`lmtui batch status` lists them.")
-    reader = BatchReader(path)
-    state = await asyncio.to_thread(reader.read)
+    folder = BatchFolder(path)
+    state = await asyncio.to_thread(folder.state)
     by_id = {row.id: row for row in state.rows}
     for name in ids:
         if name not in by_id:
             raise UsageError(f"no task {sanitize_line(name)}", "`lmtui batch status` lists the tasks.")
         if not by_id[name].diff:
             raise UsageError(f"task {sanitize_line(name)} has no changes", "`lmtui batch status` lists the tasks.")
-    rows = [by_id[name] for name in ids] or mergeable(state.rows)
+    rows = [by_id[name] for name in ids] or state.mergeable
     if not rows:
         raise UsageError("no task can be applied without review", "Give task ids, or review them with /batch.")
     failed = 0
@@ -198,7 +192,7 @@ async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
                     raise UsageError("already applied")
                 _ = await host.extensions[WorkspaceBatches].review(str(path), row.id, session.id).keep(None)
             except LmtuiError as error:
-                now = await asyncio.to_thread(reader.read)
+                now = await asyncio.to_thread(folder.state)
                 problem, failed = f"{error.full_text()} {now.why_not(row)}".rstrip(), failed + 1
             if is_json:
                 print(json.dumps({"id": row.id, "applied": not problem, "error": problem}, ensure_ascii=False), flush=True)
@@ -213,17 +207,12 @@ async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
 
 
 def _status(path: Path, *, is_json: bool) -> int:
-    folder = BatchFolder(path)
-    tasks, _ = folder.read()
-    results = folder.results()
-    found = [results.get(task.id, TaskResult(task.id, "waiting", task.title)) for task in tasks]
-    if is_json:
-        print("\n".join(json.dumps(asdict(each), ensure_ascii=False) for each in found))
-    else:
-        say("\n".join(result_line(each) for each in found if each.id in results))
-        progress = BatchProgress()
-        progress.begin(tasks, results)
-        say(f"{progress.ending} · results: {folder.path}")
-        if running := folder.read_progress()[0]:
-            print(f"now: {sanitize(running)}")
-    return 0 if all(each.status in DONE for each in found) else EXIT_NOT_DONE
+    state = BatchFolder(path).state()
+    for row in state.rows if is_json else ():
+        print(json.dumps(asdict(row) | {"status": row.status or "waiting"}, ensure_ascii=False))
+    if not is_json:
+        say("\n".join(result_line(row) for row in state.rows if row.status))
+        say(f"{state.summary} · results: {path}")
+        if state.progress:
+            print(f"now: {sanitize(state.progress)}")
+    return 0 if all(row.status in DONE for row in state.rows) else EXIT_NOT_DONE

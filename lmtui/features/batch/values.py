@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Protocol
 
@@ -20,6 +21,7 @@ NO_BATCH = (
 MOST_OVERLAPS = 20
 GOOD = frozenset({"green", "unverified"})
 DONE = GOOD | {"unchanged"}  # a question changes nothing, and is answered
+FAILED = frozenset({"red", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +68,6 @@ class TaskResult:
     error: _Text = ""
     decision: _Text = ""
 
-
-@dataclass(frozen=True, slots=True)
-class BatchRow(TaskResult):
-    """A task of a batch: its result (the status is empty until it ends), and what other tasks and the clock say of it.
-
-    `overlaps` are the ids of other tasks (at most `MOST_OVERLAPS`) that changed the same files and are not rejected.
-    `since_s` is when it started, in seconds since 1970; 0 if it is not running.
-    """
-
-    overlaps: tuple[str, ...] = ()
-    since_s: float = 0.0
-
     @property
     def is_open(self) -> bool:
         """Tell whether it has changes that need a decision."""
@@ -91,59 +81,59 @@ class BatchRow(TaskResult):
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """A batch: its folder, its tasks in order, and its progress in lines (while it runs)."""
+    """A batch: its folder, its tasks in order, and its progress in lines (while it runs).
+
+    A task that has not ended has no status.  `running` has those that run now, with the seconds since 1970 when each started.
+    `overlaps` has, for tasks with changes, the ids of others (at most `MOST_OVERLAPS`) that changed the same files.
+    """
 
     path: str
-    rows: tuple[BatchRow, ...] = ()
+    rows: tuple[TaskResult, ...] = ()
     progress: str = ""
+    running: Mapping[str, float] = field(default_factory=dict)
+    overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def why_not(self, row: BatchRow) -> str:
+    def why_not(self, row: TaskResult) -> str:
         """Return a sentence with the accepted tasks that changed the same files, empty if there are none."""
-        kept = [each.id for each in self.rows if each.id in row.overlaps and each.is_accepted]
+        kept = [each.id for each in self.rows if each.id in self.overlaps.get(row.id, ()) and each.is_accepted]
         return f"Already accepted, with changes to the same files: {', '.join(kept)}." if kept else ""
 
     @property
     def summary(self) -> str:
         """Return the progress in one line, empty without tasks."""
-        if not self.rows:
-            return ""
-        ended = [row for row in self.rows if row.status]
-        done, left = sum(row.status in DONE for row in ended), sum(row.is_open for row in ended)
-        unchanged = sum(row.status == "unchanged" for row in ended)
-        running = sum(row.since_s > 0 for row in self.rows)
-        text = counts_text(done, len(self.rows), len(ended) - done, unchanged, running)
+        text = counts_text(Counter(row.status for row in self.rows), len(self.rows), len(self.running)) if self.rows else ""
+        left = sum(row.is_open for row in self.rows)
         return f"{text} · {left} to review" if left else text
 
+    @property
+    def mergeable(self) -> list[TaskResult]:
+        """Return the tasks that can be accepted together: green, undecided and without overlaps.
 
-def counts_text(done: int, total: int, failed: int, unchanged: int, running: int) -> str:
+        If no task has checks, return the unverified ones.
+        """
+        wanted = "green" if any(row.status in ("green", "red") for row in self.rows) else "unverified"
+        return [row for row in self.rows if row.is_open and row.id not in self.overlaps and row.status == wanted]
+
+
+def counts_text(statuses: Counter[str], total: int, running: int) -> str:
     """Return how many tasks are done, failed, unchanged, running and waiting, in one line."""
-    more = ((unchanged, "unchanged"), (running, "running"), (total - done - failed - running, "waiting"))
+    done, failed = (sum(statuses[status] for status in wanted) for wanted in (DONE, FAILED))
+    more = ((statuses["unchanged"], "unchanged"), (running, "running"), (total - done - failed - running, "waiting"))
     return " · ".join([f"{done} of {total} done", f"{failed} failed", *(f"{n} {word}" for n, word in more if n > 0)])
 
 
-def with_overlaps(rows: Sequence[BatchRow]) -> tuple[BatchRow, ...]:
-    """Return the tasks with their overlaps."""
+def overlaps_of(rows: Sequence[TaskResult]) -> dict[str, tuple[str, ...]]:
+    """Return the overlaps of a batch; see `BatchState`."""
     by_file: dict[str, list[str]] = {}
     for row in rows:
         for file in row.files if row.diff and row.decision != "rejected" else ():
             by_file.setdefault(file, []).append(row.id)
-    return tuple(_with_overlaps(row, by_file) if row.files else row for row in rows)
-
-
-def _with_overlaps(row: BatchRow, by_file: Mapping[str, Sequence[str]]) -> BatchRow:
-    lists = [by_file.get(file, ()) for file in row.files]
-    others = islice((other for each in lists for other in each if other != row.id), 2 * MOST_OVERLAPS)
-    overlaps = tuple(dict.fromkeys(others))[:MOST_OVERLAPS]
-    return replace(row, overlaps=overlaps) if overlaps != row.overlaps else row
-
-
-def mergeable(rows: Sequence[BatchRow]) -> list[BatchRow]:
-    """Return the tasks that can be accepted together: green, undecided and without overlaps.
-
-    If no task has checks, return the unverified ones.
-    """
-    wanted = "green" if any(row.status in ("green", "red") for row in rows) else "unverified"
-    return [row for row in rows if row.is_open and not row.overlaps and row.status == wanted]
+    found = {}
+    for row in rows:
+        others = (other for file in row.files for other in by_file.get(file, ()) if other != row.id)
+        if few := tuple(dict.fromkeys(islice(others, 2 * MOST_OVERLAPS)))[:MOST_OVERLAPS]:
+            found[row.id] = few
+    return found
 
 
 class WorkspaceBatches(Protocol):

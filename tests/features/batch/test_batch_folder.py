@@ -20,7 +20,7 @@ from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
 from lmtui.core.offers import Offers
 from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch import batch_runner
-from lmtui.features.batch.batch_folder import BatchFolder, find_batch, new_folder
+from lmtui.features.batch.batch_folder import BatchFolder, find_batch, new_batch
 from lmtui.features.batch.batch_runner import BatchRunner
 from lmtui.features.batch.service import BatchService
 from lmtui.features.batch.task_file import MOST_TASKS, BatchTask, decoded, read_tasks
@@ -166,18 +166,15 @@ class FakeHost:
 
 async def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Any, tries: int = 2) -> Sequence[str]:
     monkeypatch.setattr(batch_runner, "_FIRST_WAIT_S", 0.0)
-    folder, told = BatchFolder(tmp_path), []
+    folder = BatchFolder(tmp_path)
     tasks = [BatchTask("1", "do it")]
     folder.begin(tasks, {})
     host.go.set()
-
-    def tell(result: TaskResult, _: object) -> None:
-        told.append(result.status)
-        assert result.error.endswith(": pytest -q") == (result.status == "red")
-
     async with asyncio.timeout(PATIENCE_S):
-        await BatchRunner(host, folder, BatchOptions(tries=tries), tell).run(tasks)
-    return told
+        await BatchRunner(host, folder, BatchOptions(tries=tries)).run(tasks)
+    results = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert all(each["error"].endswith(": pytest -q") == (each["status"] == "red") for each in results)
+    return [each["status"] for each in results]
 
 
 @for_each(("faults", "tries", "told"), [
@@ -261,5 +258,5 @@ def test_a_file_that_is_no_text_or_too_large_is_refused_and_ten_thousand_tasks_a
 
 
 def test_what_batches_keep_is_only_for_their_user(tmp_path: Path) -> None:
-    assert stat.S_IMODE(new_folder(tmp_path / "state/batches").parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(new_batch(tmp_path, (), {}).path.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(make_for_owner(tmp_path / "state/overlays/ID", tmp_path).stat().st_mode) == 0o700
