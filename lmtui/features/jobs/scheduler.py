@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,7 +30,6 @@ INBOX_NAP_S = 2.0
 EMPTY_NAP_S = 10.0  # without jobs and inbox, so that an idle host costs next to nothing
 PATIENCE_S = 20.0
 MOST_INTERVAL_S = 60.0
-_BUSY_AGAIN_S = 2.0
 _ENTRY_NAPS_S = (0.01, 0.02, 0.0)  # whoever asks whether the workspace is served holds its lock for a moment
 
 
@@ -42,10 +39,6 @@ class Clock:
     def wall(self) -> datetime:
         """Return the time in UTC."""
         return datetime.now(UTC)
-
-    def mono_s(self) -> float:
-        """Return seconds on a clock that only goes forward."""
-        return time.monotonic()
 
     async def sleep(self, seconds: float, wake: asyncio.Event) -> None:
         """Wait so long, or until `wake` is set."""
@@ -78,30 +71,25 @@ Run = Callable[[JobRecord, Began], Coroutine[None, None, RunEnd]]
 class Scheduler:
     """Runs jobs until it is cancelled.
 
-    `serves` tells whether this process serves the workspace, and takes that over where nobody does; `on_serving` is awaited
-    then.  `could_run` tells whether the session that a job needs is free for this process, `may_take` whether it can be had
-    now; both block (disk).  `on_change` gets all jobs whenever they changed, `on_problem` a line for the user.
-    `interval_s` bounds how long it relies on being told of changes.
+    `serves` tells whether this process serves the workspace, and takes that over where nobody does.  `may_take` tells whether
+    this process can have the session that a job needs; it blocks (disk).  `on_change` gets all jobs whenever they changed,
+    `on_problem` a line for the user.  `interval_s` is the most between two looks.
     """
 
     table: JobFile
     run: Run
-    clock: Clock = field(default_factory=Clock)
-    serves: Callable[[], bool] = lambda: True
-    on_serving: Callable[[], Awaitable[None]] | None = None
-    could_run: Callable[[JobRecord], bool] = lambda _: True
-    may_take: Callable[[JobRecord], bool] = lambda _: True
-    inbox: InboxFolder | None = None
-    on_change: Callable[[Sequence[JobRecord]], None] = lambda _: None
-    on_problem: Callable[[str], None] = lambda _: None
+    inbox: InboxFolder
+    serves: Callable[[], Awaitable[bool]]
+    may_take: Callable[[JobRecord], bool]
+    on_change: Callable[[Sequence[JobRecord]], None]
+    on_problem: Callable[[str], None]
     interval_s: float = MOST_INTERVAL_S
+    clock: Clock = field(default_factory=Clock)
     _read: JobsRead = field(init=False, default=JobsRead())
     _version: int = field(init=False, default=-1)
-    _read_s: float = field(init=False, default=0.0)
     _is_serving: bool = field(init=False, default=False)
     _told: set[str] = field(init=False, default_factory=set)
     _running: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)  # by claim
-    _busy_until: dict[str, float] = field(init=False, default_factory=dict)
     _wake: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     def wake(self) -> None:
@@ -116,7 +104,8 @@ class Scheduler:
         """
         try:
             for nap_s in _ENTRY_NAPS_S:
-                if await self._take_over():
+                self._is_serving = await self.serves()
+                if self._is_serving:
                     await self._change(lambda records: [*schedules.started_up(records, self.clock.wall())])
                     break
                 await asyncio.sleep(nap_s)
@@ -126,18 +115,9 @@ class Scheduler:
                 if until_empty and not self._running and await self._try(self._is_empty) is not False:
                     return
                 await self.clock.sleep(self._nap_s(), self._wake)
-                await self._take_over()
+                self._is_serving = await self.serves()
         finally:
             await self._end()
-
-    async def _take_over(self) -> bool:
-        """Serve the workspace where nobody does, and tell whether that begins now."""
-        if self._is_serving or not self.serves():
-            return False
-        self._is_serving = True
-        if self.on_serving is not None:
-            await self.on_serving()
-        return True
 
     async def _look(self) -> None:
         """Do what has to be done now."""
@@ -157,30 +137,24 @@ class Scheduler:
 
     def _claim(self) -> Sequence[JobRecord]:
         """Claim what is due, and return what was changed; the table is read only where it may be another.  Blocks (disk)."""
-        if self._is_serving and self.inbox is not None:
+        if self._is_serving:
             self.inbox.take()
         if not self.table.exists():
             return ()
-        version, mono_s = self.table.version(), self.clock.mono_s()
-        is_same = version == self._version and mono_s - self._read_s < self.interval_s
-        if is_same and not self._changes(self._read.records):
-            return ()
-        self._version, self._read_s = version, mono_s  # before it is read: who changes it meanwhile says so after this
-        self._read = self.table.read()
+        if (version := self.table.version()) != self._version:
+            self._version = version  # before it is read: who changes it meanwhile says so after this
+            self._read = self.table.read()
         changed = self.table.change(self._changes) if self._changes(self._read.records) else ()
         self._read = self.table.read() if changed else self._read
         return changed
 
     def _changes(self, records: Sequence[JobRecord]) -> Sequence[JobRecord]:
         """Return the jobs that are claimed, and those whose run died."""
-        found = {job.id: job for job in schedules.recovered(records, tuple(self._running), self.could_run)}
+        found = {job.id: job for job in schedules.recovered(records, tuple(self._running), self.may_take)}
         free, now = [found.get(job.id, job) for job in records], self.clock.wall()
         most = MOST_AT_ONCE - len(self._running)
-        found |= {job.id: job for job in schedules.claim_due(free, now, lambda: secrets.token_hex(8), self._may_take, most)}
+        found |= {job.id: job for job in schedules.claim_due(free, now, self.may_take, most)}
         return [*found.values()]
-
-    def _may_take(self, record: JobRecord) -> bool:
-        return self._busy_until.get(record.id, 0.0) <= self.clock.mono_s() and self.may_take(record)
 
     async def _run_one(self, record: JobRecord) -> None:
         """Run a claimed job and write down how it ended; stopped, its claim is given back."""
@@ -192,8 +166,6 @@ class Scheduler:
         end = RunEnd("failed inside lmtui; lmtui.log, in the state folder that `lmtui doctor` names, says where")
         try:
             end = await self.run(record, began)
-            if end.is_busy:
-                self._busy_until[record.id] = self.clock.mono_s() + _BUSY_AGAIN_S
         except JobsError as error:
             end = _GIVEN_BACK
             self._tell(error.full_text())
@@ -219,7 +191,7 @@ class Scheduler:
     def _nap_s(self) -> float:
         """Return how long nothing is due, in short naps: a clock that is set, or a sleep of the machine, is noticed."""
         if not self._read.records:
-            return EMPTY_NAP_S if self.inbox is None or not self.inbox.may_read() else INBOX_NAP_S
+            return min(self.interval_s, INBOX_NAP_S if self.inbox.may_read() else EMPTY_NAP_S)
         due = schedules.next_due(self._read.records)
         left_s = (due - self.clock.wall()).total_seconds() if due is not None else NAP_S
         return min(NAP_S, max(left_s, 0.05)) if left_s > 0 else NAP_S
@@ -227,9 +199,9 @@ class Scheduler:
     def _is_empty(self) -> bool:
         """Tell whether nothing is due that could be taken here.  Blocks (disk)."""
         now = self.clock.wall()
-        if self._is_serving and self.inbox is not None and self.inbox.has_news():
+        if self._is_serving and self.inbox.has_news():
             return False
-        return not any(schedules.is_due(job, now) and self._may_take(job) for job in self._read.records)
+        return not any(schedules.is_due(job, now) and self.may_take(job) for job in self._read.records)
 
     async def _end(self) -> None:
         """Stop what runs; each gives its claim back."""

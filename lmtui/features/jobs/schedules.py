@@ -7,6 +7,7 @@ next time that exists where they skip it (cronsim, which does as Debian's cron).
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -139,11 +140,7 @@ _MOST_OUTCOME_CHARS = 300
 
 
 def claim_due(
-    records: Sequence[JobRecord],
-    now: datetime,
-    new_claim: Callable[[], str],
-    may_take: Callable[[JobRecord], bool] = lambda _: True,
-    most: int = 1,
+    records: Sequence[JobRecord], now: datetime, may_take: Callable[[JobRecord], bool], most: int
 ) -> Iterator[JobRecord]:
     """Yield the due jobs that are claimed, and those that change instead: given up after too many crashes, or missed."""
     claimed = 0
@@ -158,7 +155,8 @@ def claim_due(
             yield replace(record, due=due_after(record, now), history=replace(history, last_outcome="missed"))
         elif claimed < most and may_take(record):
             claimed += 1
-            yield replace(record, claim=new_claim(), history=replace(history, attempts=history.attempts + 1, last_run=now))
+            past = replace(history, attempts=history.attempts + 1, last_run=now)
+            yield replace(record, claim=secrets.token_hex(8), history=past)
 
 
 def is_due(record: JobRecord, now: datetime) -> bool:
@@ -166,10 +164,10 @@ def is_due(record: JobRecord, now: datetime) -> bool:
     return record.is_enabled and not record.claim and record.next_time is not None and record.next_time <= now
 
 
-def recovered(records: Sequence[JobRecord], own: Sequence[str], could_run: Callable[[JobRecord], bool]) -> Iterator[JobRecord]:
+def recovered(records: Sequence[JobRecord], own: Sequence[str], may_take: Callable[[JobRecord], bool]) -> Iterator[JobRecord]:
     """Yield jobs whose run died, claim removed.  Skips jobs in `own`, and those that another process may still run."""
     for record in records:
-        if record.claim and record.claim not in own and could_run(record):
+        if record.claim and record.claim not in own and may_take(record):
             yield replace(record, claim="")
 
 

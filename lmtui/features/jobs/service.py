@@ -179,32 +179,35 @@ class WorkspaceJobs(WorkspaceFeature):
         loop, say = asyncio.get_running_loop(), self.on_problem
         inbox = InboxFolder(
             inbox_dir(self.host.workspace),
-            self._add_from_inbox,
+            lambda text, source: self._table.add(replace(new_record(text, ""), due=datetime.now(UTC), source=source)),
             lambda: self.host.config.inbox == "on",
             lambda text: loop.call_soon_threadsafe(say, text),
         )
         return Scheduler(
             self._table,
             self.runs.run,
-            serves=self._serving.take,
-            on_serving=self._waits.recover,
-            could_run=self._could_run,
-            may_take=lambda job: self._could_run(job) and not self.runs.is_taken(job),
-            inbox=inbox,
-            on_change=self._changed,
-            on_problem=say,
-            interval_s=interval_s,
+            inbox,
+            self._serves,
+            self._may_take,
+            self._changed,
+            say,
+            interval_s,
         )
 
-    def _could_run(self, job: JobRecord) -> bool:
-        """Tell whether the session that a job needs is open here, or is nobody's while this process serves the folder."""
+    async def _serves(self) -> bool:
+        """Serve the folder where nobody does, and tell whether this process does."""
+        if not self._serving.is_held and self._serving.take():
+            await self._waits.recover()
+        return self._serving.is_held
+
+    def _may_take(self, job: JobRecord) -> bool:
+        """Tell whether a job can have its session: it is open here, or nobody's while this process serves the folder."""
         wanted = job.history.begun_session or job.session
+        if self.runs.is_taken(job):
+            return False
         if wanted and self.host.is_open(wanted):
             return True
         return self._serving.is_held and not (wanted and SessionStore(self.host.workspace).is_in_use(wanted))
-
-    def _add_from_inbox(self, text: str, source: str) -> None:
-        _ = self._table.add(replace(new_record(text, ""), due=datetime.now(UTC), source=source))
 
     def _changed(self, records: Sequence[JobRecord]) -> None:
         self.known = records

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,8 +18,7 @@ def after(seconds: float) -> datetime:
 
 
 def claimed(*jobs: JobRecord, now: datetime = START, most: int = 1) -> list[JobRecord]:
-    numbers = itertools.count(1)
-    return [*schedules.claim_due(jobs, now, lambda: f"claim {next(numbers)}", most=most)]
+    return [*schedules.claim_due(jobs, now, lambda _: True, most)]
 
 
 def dropped(jobs: Sequence[JobRecord], own: tuple[str, ...] = (), could_run: bool = True) -> list[JobRecord]:

@@ -6,20 +6,21 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import JobsError
-from lmtui.features.jobs.inbox_folder import QUIET_S, InboxFolder
+from lmtui.features.jobs.inbox_folder import InboxFolder
+
+WRITTEN_S = 1_700_000_000
 
 
 class Inbox:
-    """An inbox with a clock of its own, whose table is a dict."""
+    """An inbox whose table is a dict."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.jobs: dict[str, str] = {}
         self.told: list[str] = []
-        self.now_s = 0.0
         self.is_trusted = True
         self.is_full = False
-        self.inbox = InboxFolder(folder, self.add, lambda: self.is_trusted, self.told.append, lambda: self.now_s)
+        self.inbox = InboxFolder(folder, self.add, lambda: self.is_trusted, self.told.append)
 
     def add(self, text: str, source: str) -> None:
         if self.is_full:
@@ -27,8 +28,9 @@ class Inbox:
         self.jobs.setdefault(source, text)
 
     def take(self) -> list[str]:
-        self.inbox.take()
-        self.now_s += QUIET_S
+        for path in self.folder.glob("*.task"):
+            if path.lstat().st_mtime != WRITTEN_S:
+                os.utime(path, (WRITTEN_S, WRITTEN_S), follow_symlinks=False)
         self.inbox.take()
         return list(self.jobs.values())
 
@@ -58,30 +60,22 @@ def test_a_file_that_grows_is_waited_for_and_one_whose_job_cannot_be_added_stays
     inbox.is_full = False
     assert inbox.take() == ["task"]
     path = inbox.folder / "b.task"
-    path.write_text("half")
-    inbox.inbox.take()
-    inbox.now_s += QUIET_S
     path.write_text("half and the other half")
     inbox.inbox.take()
     assert list(inbox.jobs.values()) == ["task"]
-    inbox.now_s += QUIET_S
-    inbox.inbox.take()
-    assert list(inbox.jobs.values()) == ["task", "half and the other half"]
+    assert inbox.inbox.has_news()
+    assert inbox.take() == ["task", "half and the other half"]
 
 
 def test_a_file_that_stayed_after_its_job_was_added_makes_no_second(inbox: Inbox) -> None:
     path = inbox.folder / "a.task"
     path.write_text("task")
-    stat = path.stat()
     seen: list[str] = []
-    again = InboxFolder(inbox.folder, lambda _, source: seen.append(source), lambda: True, seen.append, lambda: inbox.now_s)
+    again = InboxFolder(inbox.folder, lambda _, source: seen.append(source), lambda: True, seen.append)
     copy = inbox.folder.parent / "kept"
     os.link(path, copy)
     inbox.take()
     os.link(copy, path)  # as if lmtui had ended between the table and the folder
-    assert path.stat().st_mtime_ns == stat.st_mtime_ns
-    again.take()
-    inbox.now_s += QUIET_S
     again.take()
     assert seen == list(inbox.jobs)
 

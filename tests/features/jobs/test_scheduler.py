@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import JobsError
+from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.scheduler import Began, Clock, RunEnd, Scheduler
 from lmtui.features.jobs.values import JobHistory, JobRecord
@@ -31,9 +32,6 @@ class FastClock(Clock):
 
     def wall(self) -> datetime:
         return START + timedelta(seconds=self.seconds) + self.offset
-
-    def mono_s(self) -> float:
-        return self.seconds
 
     async def sleep(self, seconds: float, wake: asyncio.Event) -> None:
         await asyncio.sleep(0)
@@ -77,10 +75,12 @@ class World:
     def scheduler(self) -> Scheduler:
         self.clock.is_at_work = self.is_at_work
         return Scheduler(
-            self.table, self.run, clock=self.clock, serves=lambda: self.serves,
-            could_run=lambda job: self.serves or job.id in self.open_here, may_take=self.may_take,
-            on_problem=self.told.append, interval_s=3600.0,
+            self.table, self.run, InboxFolder(Path("/nowhere"), print, bool, print), self.is_serving, self.may_take,
+            on_change=lambda _: None, on_problem=self.told.append, clock=self.clock,
         )  # fmt: skip
+
+    async def is_serving(self) -> bool:
+        return self.serves
 
     def may_take(self, record: JobRecord) -> bool:
         self.looked_in.add(threading.get_ident())
