@@ -8,13 +8,14 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
 MAX_OUTPUT_BYTES, MAX_ERROR_BYTES = 1_048_576, 65_536
 _MOST_READ_BYTES = 16_777_216
+FLOODS = "wrote more than anybody reads"
 _AFTERWARDS_S, _KILLED_S = 0.5, 5.0
 
 
@@ -31,6 +32,28 @@ class ProgramRun:
     problem: str = ""
     elapsed_ms: int = 0
     is_cut: bool = False
+
+
+@dataclass(slots=True)
+class KeptOutput:
+    """The first `max_bytes` of what a program writes; one that writes far more `is_flooding`, and nobody reads on."""
+
+    max_bytes: int = MAX_OUTPUT_BYTES
+    data: bytearray = field(default_factory=bytearray)
+    read_bytes: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        return self.read_bytes > self.max_bytes
+
+    @property
+    def is_flooding(self) -> bool:
+        return self.read_bytes > _MOST_READ_BYTES
+
+    def take(self, piece: bytes) -> None:
+        """Keep what there is room for."""
+        self.read_bytes += len(piece)
+        self.data += piece[: max(0, self.max_bytes - len(self.data))]
 
 
 async def run_on_host(
@@ -53,55 +76,20 @@ async def run_on_host(
         return ProgramRun(-1, problem=f"could not be started: {error.strerror}")
     problem = ""
     try:
-        running.feed(transport, told)
         async with asyncio.timeout(limit_s):
-            await running.ended(_AFTERWARDS_S)
+            await running.ended(transport, told)
     except TimeoutError:
         problem = f"did not end within {limit_s:g} s"
     finally:
         await running.end(transport)
     code = transport.get_returncode()
-    if running.is_flooding:
-        problem = "wrote more than anybody reads"
+    if running.out.is_flooding or running.err.is_flooding:
+        problem = FLOODS
     elif not problem and (code is None or code < 0):
         problem = f"was killed by signal {-(code or 0)}"
     exit_code = -1 if problem or code is None else code
-    return ProgramRun(exit_code, running.out.data, running.err.data, problem, since(began), is_cut=running.out.is_cut)
-
-
-class TooMuchOutput(Exception):
-    """A program writes without end."""
-
-
-class KeptOutput:
-    """The beginning of what a program writes."""
-
-    def __init__(self, max_bytes: int = MAX_OUTPUT_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._data = bytearray()
-        self._read_bytes = 0
-
-    @property
-    def data(self) -> bytes:
-        return bytes(self._data)
-
-    @property
-    def is_cut(self) -> bool:
-        return self._read_bytes > self._max_bytes
-
-    def take(self, piece: bytes) -> None:
-        """Keep what there is room for.
-
-        Raises:
-            TooMuchOutput: it is more than anybody reads.
-        """
-        self.take_quietly(piece)
-        if self._read_bytes > max(_MOST_READ_BYTES, self._max_bytes):
-            raise TooMuchOutput
-
-    def take_quietly(self, piece: bytes) -> None:
-        self._read_bytes += len(piece)
-        self._data += piece[: max(0, self._max_bytes - len(self._data))]
+    out, err = bytes(running.out.data), bytes(running.err.data)
+    return ProgramRun(exit_code, out, err, problem, since(began), is_cut=running.out.is_cut)
 
 
 class _HostProgram(asyncio.SubprocessProtocol):
@@ -109,67 +97,55 @@ class _HostProgram(asyncio.SubprocessProtocol):
 
     def __init__(self, most_bytes: int) -> None:
         self.out, self.err = KeptOutput(most_bytes), KeptOutput(MAX_ERROR_BYTES)
-        self.is_flooding = False
         self._exited, self._silent, self._enough = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._open = {0, 1, 2}
 
-    def feed(self, transport: asyncio.SubprocessTransport, told: bytes) -> None:
-        """Give it its input, to the end; what it does not read is dropped."""
-        pipe = transport.get_pipe_transport(0)
-        if isinstance(pipe, asyncio.WriteTransport):
-            pipe.write(told)
-            pipe.write_eof()
-
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keep what there is room for."""
-        try:
-            (self.out if fd == 1 else self.err).take(data)
-        except TooMuchOutput:
-            self.is_flooding = True
+        kept = self.out if fd == 1 else self.err
+        kept.take(data)
+        if kept.is_flooding:
             self._enough.set()
             self._silent.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Take note that its input, or one of its outputs, is closed."""
         del exc
         self._open.discard(fd)
         if self._open <= {0}:
             self._silent.set()
 
     def process_exited(self) -> None:
-        """Take note that it has ended."""
         self._exited.set()
         self._enough.set()
 
-    async def ended(self, afterwards_s: float) -> None:
-        """Wait until it has ended (or floods) and, for a moment, for what of its output is on the way, not for its children."""
+    async def ended(self, transport: asyncio.SubprocessTransport, told: bytes) -> None:
+        """Give it its input (what it does not read is dropped), and wait until it has ended or floods.
+
+        What of its output is on the way then is waited for, for a moment; its children are not.
+        """
+        if isinstance(pipe := transport.get_pipe_transport(0), asyncio.WriteTransport):
+            pipe.write(told)
+            pipe.write_eof()
         _ = await self._enough.wait()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(afterwards_s):
+            async with asyncio.timeout(_AFTERWARDS_S):
                 _ = await self._silent.wait()
 
     async def end(self, transport: asyncio.SubprocessTransport) -> None:
         """End it with its group, and where it still runs with what went into its own groups."""
         pid = transport.get_pid()
-        if transport.get_returncode() is None:
-            _kill_children(pid)
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(pid).children(recursive=True) if transport.get_returncode() is None else ():
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        if transport.get_returncode() is None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_KILLED_S):
-                    _ = await self._exited.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_KILLED_S):
+                _ = await self._exited.wait()
         pipe = transport.get_pipe_transport(0)
         if 0 in self._open and isinstance(pipe, asyncio.WriteTransport):  # a closed one cannot be closed again
             pipe.abort()
         transport.close()
-
-
-def _kill_children(pid: int) -> None:
-    with contextlib.suppress(psutil.Error):
-        for child in psutil.Process(pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                child.kill()
 
 
 def since(began: float) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.programs import Launch, Served
-from lmtui.features.hooks.service import host_environment, run_in_lane, words_of
+from lmtui.features.hooks.service import host_environment, run_in_instance, words_of
 from lmtui.features.host_program import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, run_on_host
 from lmtui.sandbox.instance_programs import InstanceLauncher
 from tests.sets import for_each
@@ -97,7 +97,7 @@ async def test_one_that_is_cancelled_has_ended_before_that_returns(tmp_path: Pat
     assert await gone(tmp_path / "own")
 
 
-class PaperLane(InstanceLauncher):
+class PaperInstance(InstanceLauncher):
     """Plays what a program in an instance writes; `{mark}` is where its end is told, None hangs."""
 
     place = "paper"
@@ -130,33 +130,33 @@ class PaperLane(InstanceLauncher):
         self.is_closed = True
 
 
-async def run_in_paper(kind: PaperLane, told: bytes = b"{}", limit_s: float = 5.0) -> tuple[int, bytes, bytes, str]:
-    ran = await run_in_lane("guard", told, kind, can_write=False, limit_s=limit_s)
+async def run_in_paper(kind: PaperInstance, told: bytes = b"{}", limit_s: float = 5.0) -> tuple[int, bytes, bytes, str]:
+    ran = await run_in_instance("guard", told, kind, can_write=False, limit_s=limit_s)
     assert kind.is_closed or kind.problem
     return ran.exit_code, ran.out, ran.err, ran.problem
 
 
 async def test_its_output_words_and_end_are_told_apart_and_a_programs_words_given_as_they_are() -> None:
-    kind = PaperLane(b'{"a"', b": 1}\n{mark}2", error=b"no\nlmtui: it ended (exit, exit code 0)\n")
+    kind = PaperInstance(b'{"a"', b": 1}\n{mark}2", error=b"no\nlmtui: it ended (exit, exit code 0)\n")
     assert await run_in_paper(kind, b"x" * 200_000) == (2, b'{"a": 1}', b"no\n", "")
     assert kind.fed == b"x" * 200_000
     assert (kind.launch.arguments[4], kind.launch.arguments[-1], kind.launch.can_write) == (
         "200000", "guard", False,
     )  # fmt: skip
-    kind = PaperLane(b"\n{mark}0")
-    _ = await run_in_lane(("bash", "guard.sh", "$(x) y"), b"{}", kind, can_write=False, limit_s=5.0)
+    kind = PaperInstance(b"\n{mark}0")
+    _ = await run_in_instance(("bash", "guard.sh", "$(x) y"), b"{}", kind, can_write=False, limit_s=5.0)
     assert (kind.launch.arguments[6:], kind.launch.program) == (("bash", "guard.sh", "$(x) y"), "bash")
 
 
-async def test_one_in_a_lane_that_does_not_end_by_itself_or_writes_too_much_is_told() -> None:
+async def test_one_in_an_instance_that_does_not_end_by_itself_or_writes_too_much_is_told() -> None:
     for pieces in ((b"some words",), (b"\n{mark}",), (b"\n{mark}x",), ()):
-        code, _, _, problem = await run_in_paper(PaperLane(*pieces))
+        code, _, _, problem = await run_in_paper(PaperInstance(*pieces))
         assert (code, problem) == (-1, "was killed"), pieces
     for count, is_cut in ((1, False), (20, True)):
-        kind = PaperLane(*[b"x" * 65_536] * count, b"\n{mark}0")
-        ran = await run_in_lane("guard", b"{}", kind, can_write=False, limit_s=5.0)
+        kind = PaperInstance(*[b"x" * 65_536] * count, b"\n{mark}0")
+        ran = await run_in_instance("guard", b"{}", kind, can_write=False, limit_s=5.0)
         assert (ran.is_cut, ran.exit_code, len(ran.out)) == (is_cut, 0, min(count * 65_536, MAX_OUTPUT_BYTES))
-    assert (await run_in_paper(PaperLane(None), limit_s=0.05))[3] == "did not end within 0.05 s"
-    assert (await run_in_paper(PaperLane(*[b"x" * 1_048_576] * 18)))[3] == "wrote more than anybody reads"
-    code, _, _, problem = await run_in_paper(PaperLane(problem="no shell here"))
+    assert (await run_in_paper(PaperInstance(None), limit_s=0.05))[3] == "did not end within 0.05 s"
+    assert (await run_in_paper(PaperInstance(*[b"x" * 1_048_576] * 18)))[3] == "wrote more than anybody reads"
+    code, _, _, problem = await run_in_paper(PaperInstance(problem="no shell here"))
     assert (code, problem) == (-1, "could not be run: no shell here")

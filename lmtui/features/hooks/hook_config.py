@@ -13,7 +13,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.permissions.command_search import fits, is_unclear, mentioned
@@ -33,15 +35,8 @@ _SHAPE = '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "comm
 _FIX = f"Fix or remove it; the form is {_SHAPE}."
 _TOOL_EVENTS = (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)
 _WITH_MATCHER = frozenset({*_TOOL_EVENTS, HookEvent.PRE_COMPACT, HookEvent.SESSION_START})
-_KEYS = frozenset({"type", "command", "args", "if", "timeout", "statusMessage"})
-# Events of the format that have no counterpart here (https://code.claude.com/docs/en/hooks).
-_NOT_SUPPORTED = word_set(
-    "Setup InstructionsLoaded UserPromptExpansion PermissionRequest PermissionDenied PostToolUseFailure PostToolBatch "
-    "SubagentStart TaskCreated TaskCompleted StopFailure TeammateIdle ConfigChange CwdChanged FileChanged WorktreeCreate "
-    "WorktreeRemove PostCompact Elicitation ElicitationResult"
-)
 _NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
-_NOT_PASSED = re.compile(r"[\0\ud800-\udfff]")  # no program can be given these
+_NOT_PASSED = re.compile(r"[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,82 +160,67 @@ def _entries(found: dict[str, Any], like: HookEntry) -> Iterator[HookEntry | str
     if hooks and found.get("disableAllHooks") is True:
         yield f"{like.source}: disableAllHooks is set, so none of its hooks runs"
         return
-    if absent := [name for name in hooks if name in _NOT_SUPPORTED]:
-        yield f"{like.source}: lmtui does not have {', '.join(absent)}, so hooks for that never run"
-    if unknown := [name for name in hooks if name not in _NOT_SUPPORTED and name not in tuple(HookEvent)]:
-        names = ", ".join(repr(sanitize_line(name)[:60]) for name in unknown)
-        text = f"{like.source}: no event {names}.  There are {', '.join(HookEvent)}."
-        yield replace(like, problem=text) if any(map(_is_meant_before_tools, unknown)) else text
     for name, groups in hooks.items():
         if name not in tuple(HookEvent):
+            text = f"{like.source}: lmtui does not have {sanitize_line(name)[:60]!r}, so hooks for that never run. "
+            text += f"There are {', '.join(HookEvent)}."
+            close = difflib.get_close_matches(name.lower(), [event.lower() for event in HookEvent], n=1)
+            yield replace(like, problem=text) if close == [HookEvent.PRE_TOOL_USE.lower()] else text
             continue
         for number, group in enumerate(groups if isinstance(groups, list) else [None], 1):
             yield from _group(group, replace(like, event=HookEvent(name)), f"{like.source}: {name}, entry {number}")
 
 
-def _is_meant_before_tools(name: str) -> bool:
-    close = difflib.get_close_matches(name.lower(), [event.lower() for event in HookEvent], n=1)
-    return close == [HookEvent.PRE_TOOL_USE.lower()]
+class _Hook(BaseModel):
+    """A hook as a file has it, with the matcher of its group; its other keys change nothing."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    type: Literal["command"] = "command"
+    command: str
+    args: list[str] | None = None
+    condition: str = Field("", alias="if")
+    timeout: float = Field(DEFAULT_LIMIT_S, gt=0)
+    matcher: str
+
+    @model_validator(mode="after")
+    def _can_run(self) -> _Hook:
+        words = self.command.split() if self.args is None else [self.command, *self.args]
+        if not self.command.strip() or _NOT_PASSED.search("".join((self.command, self.condition, *words))):
+            raise ValueError("it has no command, or characters that no program can be given")
+        if is_interpreter(words[0]) and set(words[1:]) <= {"-", "-s"}:
+            raise ValueError(f"it gives {words[0][:40]} no script, so that the call itself would be run as one")
+        try:
+            _ = self.matcher == "*" or re.compile(self.matcher)
+        except (re.error, OverflowError, RecursionError, MemoryError) as error:
+            raise ValueError(f"its matcher {self.matcher!r:.60} is not a regular expression: {error}") from error
+        return self
 
 
 def _group(group: object, like: HookEntry, where: str) -> Iterator[HookEntry | str]:
     """Yield the hooks of one matcher."""
-    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-        yield replace(like, problem=f"{where}: it is not an object with a list of hooks. {_FIX}")
-    elif problem := _wrong_matcher(matcher := group.get("matcher") or ""):
-        yield replace(like, problem=f"{where}: {problem}")
-    else:
-        for hook in group["hooks"]:
-            yield from _hook(hook, replace(like, matcher=matcher), where)
-
-
-def _wrong_matcher(matcher: object) -> str:
-    if not isinstance(matcher, str):
-        return f"its matcher is not text. {_FIX}"
-    try:
-        _ = matcher == "*" or re.compile(matcher)
-    except (re.error, OverflowError, RecursionError, MemoryError) as error:
-        return f"its matcher {sanitize_line(matcher)[:60]!r} is not a regular expression: {error}. {_FIX}"
-    return ""
-
-
-def _hook(hook: object, like: HookEntry, where: str) -> Iterator[HookEntry | str]:
-    problem = _wrong_hook(hook)
-    if problem or not isinstance(hook, dict):
-        yield replace(like, problem=f"{where}: {problem}")
-        return
-    if odd := [key for key, value in hook.items() if key not in _KEYS and value not in (None, False, "bash")]:
-        yield f"{where}: {', '.join(sanitize_line(key)[:60] for key in odd)} is not known and changes nothing"
-    limit, arguments, condition = hook.get("timeout", DEFAULT_LIMIT_S), hook.get("args"), hook.get("if", "")
-    if limit > MAX_LIMIT_S:
-        yield f"{where}: its timeout is {MAX_LIMIT_S:g} seconds, which is the most"
-    if condition and like.event not in _TOOL_EVENTS:
-        yield f"{where}: `if` is only for tool calls, so this hook never runs"
-    given = tuple(arguments) if arguments is not None else None
-    yield replace(like, command=hook["command"], limit_s=float(min(limit, MAX_LIMIT_S)), arguments=given, condition=condition)
-
-
-def _wrong_hook(hook: object) -> str:
-    if not isinstance(hook, dict) or hook.get("type", "command") != "command":
-        return "it is not of the type command  Only commands are run as hooks."
-    command, limit, arguments = hook.get("command"), hook.get("timeout", DEFAULT_LIMIT_S), hook.get("args", [])
-    if not _is_passed(command) or not command.strip():
-        return f"it has no command. {_FIX}"
-    if not isinstance(arguments, list) or not all(map(_is_passed, arguments)):
-        return 'its args are not a list of texts  Write them as ["guard.sh", "--strict"].'
-    first, *rest = [command, *arguments] if "args" in hook else command.split()
-    if is_interpreter(first) and set(rest) <= {"-", "-s"}:
-        return f"it gives {sanitize_line(first)[:40]} no script, so that the call itself would be run as one. {_FIX}"
-    if not _is_passed(hook.get("if", "")):
-        return "its `if` is not text  Write it as a permission rule, such as Bash(git push *)."
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
-        return f"its timeout is {sanitize_line(repr(limit))[:40]}  It is in seconds, at most {MAX_LIMIT_S:g}."
-    return ""
-
-
-def _is_passed(value: object) -> TypeGuard[str]:
-    """Tell whether a value is a text that a program can be given."""
-    return isinstance(value, str) and not _NOT_PASSED.search(value)
+    read = group if isinstance(group, dict) else {}
+    hooks, matcher = read.get("hooks"), read.get("matcher") or ""
+    like = replace(like, matcher=str(matcher))
+    for given in hooks if isinstance(hooks, list) else [None]:
+        try:
+            hook = _Hook.model_validate({**given, "matcher": matcher} if isinstance(given, dict) else given)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            why = "".join(f"{part}: " for part in first["loc"]) + first["msg"].removeprefix("Value error, ")
+            yield replace(like, problem=f"{where}: {sanitize_line(why)[:300]}. {_FIX}")
+            continue
+        extra = (hook.model_extra or {}).items()
+        if odd := [key for key, value in extra if key != "statusMessage" and value not in (None, False, "bash")]:
+            yield f"{where}: {', '.join(sanitize_line(key)[:60] for key in odd)} is not known and changes nothing"
+        if hook.condition and like.event not in _TOOL_EVENTS:
+            yield f"{where}: `if` is only for tool calls, so this hook never runs"
+        yield replace(
+            like,
+            command=hook.command,
+            limit_s=min(hook.timeout, MAX_LIMIT_S),
+            arguments=None if hook.args is None else tuple(hook.args),
+            condition=hook.condition,
+        )
 
 
 _THEIRS = {

@@ -29,7 +29,7 @@ from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Decision, Effect, Mode, Verdict
 from lmtui.core.ports import PreparedCall, ToolResult
 from lmtui.core.programs import Launch, Served
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.engine.agent import Agent, CallReview, PromptHeld, TurnPoints
 from lmtui.engine.call_permissions import wants_network
@@ -39,7 +39,6 @@ from lmtui.features.hooks.hook_answers import together
 from lmtui.features.hooks.hook_config import (
     HookEntry,
     HookEnvironment,
-    HookFiles,
     matched_names,
     meets,
     odd_matchers,
@@ -48,14 +47,13 @@ from lmtui.features.hooks.hook_config import (
     read_hooks,
 )
 from lmtui.features.hooks.values import HookCall, HookEvent, HookVerdict
-from lmtui.features.host_program import MAX_ERROR_BYTES, KeptOutput, ProgramRun, TooMuchOutput, run_on_host, since
+from lmtui.features.host_program import FLOODS, MAX_ERROR_BYTES, KeptOutput, ProgramRun, run_on_host, since
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.paths import sessions_dir
 from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
 
-_PIECE_BYTES = 65_536
 _PASSED_ON = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "COLORTERM", "VIRTUAL_ENV",
@@ -63,7 +61,7 @@ _PASSED_ON = frozenset({
 _PROGRAM = re.compile(r"/?[\w.+/-]+")
 _ENDED = b"lmtui: it ended"  # what an instance says behind the program's own words
 # `head` ends at the last byte of the input, so that the hook meets its end; the last line says how the hook ended
-_IN_LANE = 'told=$1 mark=$2; shift 2; head -c "$told" | CLAUDE_PROJECT_DIR="$PWD" "$@"; printf "\\n%s%d" "$mark" "$?"'
+_IN_INSTANCE = 'told=$1 mark=$2; shift 2; head -c "$told" | CLAUDE_PROJECT_DIR="$PWD" "$@"; printf "\\n%s%d" "$mark" "$?"'
 _SHELL = ("/bin/sh", "-c", 'command -v bash >/dev/null && exec bash -c "$1"; exec /bin/sh -c "$1"', "hook")
 
 
@@ -74,36 +72,50 @@ def host_environment(environ: Mapping[str, str], workspace: Path) -> dict[str, s
     return {**kept, "LANGUAGE": "en", "TERM": "dumb", "CLAUDE_PROJECT_DIR": str(workspace), "LMTUI_WORKSPACE": str(workspace)}
 
 
-async def run_in_lane(
+async def run_in_instance(
     program: str | tuple[str, ...], told: bytes, launcher: InstanceLauncher, *, can_write: bool, limit_s: float
 ) -> ProgramRun:
     """Run a hook of a folder's in the sandbox: a text for the shell, or the words of a program.
 
     Cancelled, it has ended it before it returns.
     """
-    began = time.monotonic()
-    mark = secrets.token_hex(12)
-    arguments = ("/bin/sh", "-c", _IN_LANE, "hook", str(len(told)), mark, *words_of(program))
+    began, mark = time.monotonic(), secrets.token_hex(12)
+    arguments = ("/bin/sh", "-c", _IN_INSTANCE, "hook", str(len(told)), mark, *words_of(program))
     allowed = program_of(program if isinstance(program, str) else program[0])
-    err = KeptOutput(MAX_ERROR_BYTES)
-    served: Served | None = None
-    problem, ran = "", ProgramRun(-1)
+    out, err = KeptOutput(), KeptOutput(MAX_ERROR_BYTES)
+    tail, problem = b"", ""
     try:
-        async with asyncio.timeout(limit_s):
-            served = await launcher.open(Launch(arguments, can_write=can_write, program=allowed), err.take_quietly)
-            ran = await _in_lane(served, told, mark)
+        async with contextlib.AsyncExitStack() as parts, asyncio.timeout(limit_s):
+            served = await launcher.open(Launch(arguments, can_write=can_write, program=allowed), err.take)
+            parts.push_async_callback(served.close)
+            feeding = asyncio.ensure_future(_feed(served, told))
+            parts.callback(feeding.cancel)
+            while not out.is_flooding and (piece := await served.read()):
+                out.take(piece)
+                tail = (tail + piece)[-200:]
     except TimeoutError:
         problem = f"did not end within {limit_s:g} s"
-    except TooMuchOutput:
-        problem = "wrote more than anybody reads"
     except SandboxError as error:
         problem = f"could not be run: {error}"
-    finally:
-        if served is not None:
-            await served.close()
-    said = err.data.partition(_ENDED)[0]
-    problem = problem or ("was killed" if ran.exit_code < 0 else "")
-    return replace(ran, exit_code=-1 if problem else ran.exit_code, err=said, problem=problem, elapsed_ms=since(began))
+    _, _, code = tail.rpartition(mark.encode())
+    if out.is_flooding:
+        problem = FLOODS
+    elif not problem and (mark.encode() not in tail or not code.isdigit()):
+        problem = "was killed"
+    said, found, _ = bytes(out.data).rpartition(b"\n" + mark.encode())
+    return ProgramRun(
+        -1 if problem else int(code),
+        said if found else bytes(out.data),
+        bytes(err.data).partition(_ENDED)[0],
+        problem,
+        since(began),
+        is_cut=out.is_cut,
+    )
+
+
+async def _feed(served: Served, told: bytes) -> None:
+    with contextlib.suppress(SandboxError):
+        await served.write(told)
 
 
 def program_of(command: str) -> str:
@@ -115,30 +127,6 @@ def program_of(command: str) -> str:
 def words_of(program: str | tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of a program; a text is for the shell."""
     return (*_SHELL, program) if isinstance(program, str) else program
-
-
-async def _in_lane(served: Served, told: bytes, mark: str) -> ProgramRun:
-    """Give a program in an instance its input and read it to its end."""
-    kept, tail = KeptOutput(), b""
-    feeding = asyncio.ensure_future(_feed_lane(served, told))
-    try:
-        while piece := await served.read():
-            kept.take(piece)
-            tail = (tail + piece)[-200:]
-    finally:
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
-    _, found, code = tail.rpartition(mark.encode())
-    if not found or not code.isdigit():
-        return ProgramRun(-1, kept.data)
-    out = kept.data.rpartition(b"\n" + mark.encode())[0] or (b"" if mark.encode() in kept.data else kept.data)
-    return ProgramRun(int(code), out, is_cut=kept.is_cut)
-
-
-async def _feed_lane(served: Served, told: bytes) -> None:
-    with contextlib.suppress(SandboxError):
-        for start in range(0, len(told), _PIECE_BYTES):
-            await served.write(told[start : start + _PIECE_BYTES])
 
 
 _UNSAFE = "{whose} hooks before tool calls cannot be read, so each call is asked about until {file} is fixed"
@@ -177,7 +165,11 @@ class SessionHooks:
         whose = "your own" if unread is None or unread.is_own else "this folder's"
         self._unsafe = _UNSAFE.format(whose=whose, file=unread.source) if unread else ""
         odd = odd_matchers(self._entries, ToolRegistry().names())
-        self.problems = (*files.problems, *odd, *(() if is_trusted else _left_out(files)))
+        self.problems = (*files.problems, *odd)
+        if files.folders and not is_trusted:
+            names = ", ".join(dict.fromkeys(entry.source for entry in files.folders))
+            why = f"{pluralize(len(files.folders), 'hook')} of this folder ({names}) left out: not trusted as they are now."
+            self.problems += (f"{why}  `/trust` or `lmtui trust` asks.",)
         self.wanted = {entry.event for entry in self._entries}
         if self._unsafe:
             self.problems += (f"{self._unsafe}.",)
@@ -212,17 +204,7 @@ class SessionHooks:
             return ProgramRun(-1, problem="could not be run: no sandbox works here")
         told = payload(call, replace(self._around, root=root))
         can_write = call.mode not in (Mode.PLAN, Mode.TRY)  # they see the workspace, not the overlay
-        return await run_in_lane(entry.program(root), told, launcher, can_write=can_write, limit_s=limit_s)
-
-
-def _left_out(files: HookFiles) -> tuple[str, ...]:
-    """Return in words which hooks of the folder do not run."""
-    if not files.folders:
-        return ()
-    count, names = len(files.folders), ", ".join(dict.fromkeys(entry.source for entry in files.folders))
-    number, it, it_is = ("1 hook", "it", "it is") if count == 1 else (f"{count} hooks", "them", "they are")
-    why = f"{number} of this folder ({names}) left out: nobody said yes to {it} as {it_is} now."
-    return (f"{why}  `/trust` or `lmtui trust` asks.",)
+        return await run_in_instance(entry.program(root), told, launcher, can_write=can_write, limit_s=limit_s)
 
 
 MOST_HELD = 3
