@@ -14,8 +14,8 @@ from lmtui.core.lenient_json import fit_values
 from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
+from lmtui.parser_process import TooComplex, parsed
 
-_CHECKER = "lmtui.json_schema"  # JSON Schema takes a while to load
 _TITLE_CHARS = 80
 
 
@@ -58,11 +58,19 @@ class BroughtCall:
         Raises:
             ToolError: they do not; the text says where, and what the tool takes.
         """
-        checker = await asyncio.to_thread(importlib.import_module, _CHECKER)
-        found: tuple[str, ...] = await asyncio.to_thread(checker.problems, self.schema, self.arguments)
+        try:
+            found = await asyncio.to_thread(parsed, schema_problems, self.schema, self.arguments)
+        except TooComplex:
+            return  # as for a schema that cannot be used, the server checks alone
         if found:
             takes = json.dumps(self.told, ensure_ascii=False)[:2000]
             raise ToolError(f"invalid arguments for {self.tool}: {'; '.join(found)}. Its schema: {takes}")
+
+
+def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what does not fit a schema; see `json_schema.problems`.  For the process of parsers."""
+    found: tuple[str, ...] = importlib.import_module("lmtui.json_schema").problems(schema, arguments)  # heavy
+    return found
 
 
 def read_arguments(tool: str, text: str) -> dict[str, object]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from lmtui.core.verification import Finding, Severity
 from lmtui.engine.syntax import parse_python
+from lmtui.features.call_arguments import schema_problems
 from lmtui.features.checks.ladder import is_test
 from lmtui.features.checks.values import CheckRunner
 from lmtui.parser_process import TooComplex, parsed
@@ -333,6 +334,4 @@ def _value(path: str, text: str) -> dict[str, object]:
 def _problems(schema: Mapping[str, object], value: Mapping[str, object]) -> tuple[str, ...]:
     if not schema or not value:
         return ()
-    json_schema = importlib.import_module("lmtui.json_schema")  # heavy, and few files name a schema
-    found: tuple[str, ...] = json_schema.problems(schema, {name: each for name, each in value.items() if name != "$schema"})
-    return found
+    return schema_problems(schema, {name: each for name, each in value.items() if name != "$schema"})
