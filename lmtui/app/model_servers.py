@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -45,13 +44,12 @@ from lmtui.models.discovery import (
     model_of,
     read_choices,
 )
-from lmtui.models.embedded.embedded_server import Engine, ModelFile, find_files, is_installed
+from lmtui.models.embedded.embedded_server import Engine, ModelFiles, find_files, is_installed
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, host_addresses
 from lmtui.models.keys import ServerKeys, resolve_key
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
-from lmtui.paths import install_hint
 from lmtui.store.model_profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
 
@@ -97,21 +95,13 @@ def which_model(servers: Sequence[ServerFound], name: str, named_url: str = "") 
         raise UsageError(f"no model server answers {where}", "Start one, or name another with --url.")
     if named_url and servers[0].note and not servers[0].models:
         raise UsageError(f"{servers[0].url}: {servers[0].note}", "Put that right, or name another server with --url.")
-    offers = [(server, model.name) for server in servers for model in server.models]
     chats = [(server, model.name) for server in servers for model in server.chat_models]
-    exact = [each for each in chats if each[1] == name]
-    near = exact or [each for each in chats if name.lower() in each[1].lower()]
+    near = [each for each in chats if name.lower() in each[1].lower()]
+    exact = [each for each in near if each[1] == name]
     if exact or len(near) == 1:
-        return near[0]
-    if any(each[1] == name for each in offers):
-        raise UsageError(f"{name} embeds only: it cannot chat, so there is nothing to examine")
-    if near:
-        raise UsageError(f"{name!r} may be {', '.join(each[1] for each in near[:4])}", "Give more of the name.")
-    names = [each[1] for each in chats]
-    close = difflib.get_close_matches(name, names, n=1) or names[:1]
-    raise UsageError(
-        f"no server that answers has a model {name!r}", f"`lmtui models` lists them, for example {close[0]}." if close else ""
-    )
+        return (exact or near)[0]
+    listed = f"{name!r} may be {', '.join(each[1] for each in near[:4])}" if near else f"no chat model is called {name!r}"
+    raise UsageError(listed, "`lmtui models` lists them.")
 
 
 def _first_model(server: ServerFound) -> str:
@@ -157,10 +147,10 @@ class Embedded:
     """
 
     def __init__(
-        self, find: Callable[[], list[ModelFile]] = lambda: find_files(Path.home()), can_run: Callable[[], bool] = is_installed
+        self, find: Callable[[], ModelFiles] = lambda: find_files(Path.home()), can_run: Callable[[], bool] = is_installed
     ) -> None:
         self._find, self._can_run = find, can_run
-        self._files: dict[str, ModelFile] = {}
+        self._files: ModelFiles = {}
         self._engine: Engine | None = None
 
     @property
@@ -173,35 +163,28 @@ class Embedded:
         engine = self._engine
         return engine.key if engine is not None and engine.url and root_url(engine.url) == root_url(url) else ""
 
-    async def found(self, *, is_alone: bool) -> Sequence[ServerFound]:
-        """Return the server that runs, and the files as another; without the wheel they are only hinted at."""
-        files = await asyncio.to_thread(self._find)
-        self._files = {_shown(file, files): file for file in files}
+    async def found(self) -> Sequence[ServerFound]:
+        """Return the server that runs, and with the wheel the files as another."""
+        self._files = await asyncio.to_thread(self._find) if self._can_run() else {}
         running = await look_at(self.url, self.key_for(self.url), _LOOK_LIMIT_S) if self.url else None
-        servers = [running] if running is not None else []
-        if files and self._can_run():
-            models = tuple(self._as_model(name, file) for name, file in self._files.items())
-            servers.append(ServerFound(ServerKind.FILES, FILES_URL, models, can_load=True))
-        elif files and is_alone:
-            note = f"{len(files)} model files are on this machine; lmtui runs them itself. {install_hint('embedded')}"
-            servers.append(ServerFound(ServerKind.FILES, FILES_URL, (), note))
-        return servers
+        loaded = self._engine.path if self._engine is not None and self.url else None
+        models = tuple(
+            ServedModel(name, load=LoadState.of(path == loaded), size_bytes=size_bytes)
+            for name, (path, size_bytes) in self._files.items()
+        )
+        files = [ServerFound(ServerKind.FILES, FILES_URL, models, can_load=True)] if models else []
+        return [*([running] if running is not None else []), *files]
 
     async def load(self, name: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Start a file, by its name in the list or its path; the one that runs ends first."""
-        path = self._files[name].path if name in self._files else Path(name)
-        if not self._can_run():
-            raise ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", install_hint("embedded"))
-        before, engine = self._engine, Engine(path, window_tokens)
+        before, engine = self._engine, Engine(self._files.get(name, (Path(name), 0))[0], window_tokens)
         self._engine = engine  # before anything is waited for: of two loads at once the later one stays, the other is stopped
         if before is not None:
             await asyncio.to_thread(before.stop)
         async with aclosing(engine.starting()) as steps:
             async for step in steps:
                 yield step
-        found = await look_at(engine.url, engine.key, _LOOK_LIMIT_S)
-        window = found.models[0].window_tokens if found is not None and found.models else 0
-        yield LoadProgress(f"runs at {engine.url}" + (f", window {window:,}" if window else ""), 1.0)
+        yield LoadProgress(f"runs at {engine.url}", 1.0)
 
     def run(self, path: Path) -> None:
         """Start a file and wait for it; blocks.
@@ -223,16 +206,6 @@ class Embedded:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.stop()
-
-    def _as_model(self, name: str, file: ModelFile) -> ServedModel:
-        is_loaded = self._engine is not None and bool(self._engine.url) and self._engine.path == file.path
-        return ServedModel(name, load=LoadState.of(is_loaded), size_bytes=file.size_bytes, quantisation=file.quantisation)
-
-
-def _shown(file: ModelFile, files: Sequence[ModelFile]) -> str:
-    """Return a file's name, with its folder where another has the same."""
-    is_only = sum(1 for each in files if each.name == file.name) == 1
-    return file.name if is_only else f"{file.name} ({file.place}, {file.path.parent.name})"
 
 
 async def _nothing(_: str) -> None:
@@ -482,7 +455,7 @@ class Servers:
         return [
             *([ServerFound(ServerKind.PROFILES, PROFILES_URL, models)] if models else []),
             *others,
-            *await self._embedded.found(is_alone=not others),
+            *await self._embedded.found(),
             *(ServerFound(ServerKind.KEPT, url, (), NO_ANSWER) for url in silent),
         ]
 

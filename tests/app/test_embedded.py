@@ -9,42 +9,28 @@ import pytest
 from lmtui.app.model_servers import FILES_URL, Embedded
 from lmtui.core.errors import ProviderError
 from lmtui.core.servers import ServerKind
-from lmtui.models.embedded.embedded_server import ModelFile
+from lmtui.models.embedded.embedded_server import ModelFiles
 from tests.waiting import PATIENCE_S
 
-FILES = [
-    ModelFile("a-Q4_K_M", Path("/models/x/a-Q4_K_M.gguf"), 4_700_000_000, "Q4_K_M", "LM Studio"),
-    ModelFile("b", Path("/models/x/b.gguf"), 2_000_000, "", "hub"),
-    ModelFile("b", Path("/models/y/b.gguf"), 2_000_000, "", "hub"),
-]
+FILES = {"a-Q4_K_M": (Path("/models/x/a-Q4_K_M.gguf"), 4_700_000_000), "b": (Path("/models/x/b.gguf"), 2_000_000)}
 
 
-def embedded(*, can_run: bool, files: list[ModelFile] = FILES) -> Embedded:
+def embedded(*, can_run: bool, files: ModelFiles = FILES) -> Embedded:
     return Embedded(lambda: files, lambda: can_run)
 
 
-async def test_files_are_a_server_among_others() -> None:
-    (server,) = await embedded(can_run=True).found(is_alone=False)
+async def test_files_are_a_server_among_others_with_the_wheel() -> None:
+    (server,) = await embedded(can_run=True).found()
     assert (server.kind, server.url, server.can_load) == (ServerKind.FILES, FILES_URL, True)
-    assert [model.name for model in server.models] == ["a-Q4_K_M", "b (hub, x)", "b (hub, y)"]
-    assert (server.models[0].size_bytes, server.models[0].quantisation) == (4_700_000_000, "Q4_K_M")
-    assert [model.is_loaded for model in server.models] == [False] * 3
-    assert await embedded(can_run=True, files=[]).found(is_alone=True) == []
-
-
-async def test_without_the_wheel_files_are_hinted_at_where_nothing_else_is_there() -> None:
-    (server,) = await embedded(can_run=False).found(is_alone=True)
-    assert server.models == ()
-    assert "lmtui[embedded]" in server.note
-    assert await embedded(can_run=False).found(is_alone=False) == []
-    with pytest.raises(ProviderError, match="wheel is needed") as caught:
-        await anext(embedded(can_run=False).load("a-Q4_K_M"))
-    assert "lmtui[embedded]" in caught.value.hint
+    assert [(model.name, model.size_bytes) for model in server.models] == [("a-Q4_K_M", 4_700_000_000), ("b", 2_000_000)]
+    assert [model.is_loaded for model in server.models] == [False] * 2
+    assert await embedded(can_run=True, files={}).found() == []
+    assert await embedded(can_run=False).found() == []
 
 
 async def test_a_file_that_is_gone_is_told() -> None:
     mine = embedded(can_run=True)
-    _ = await mine.found(is_alone=False)
+    _ = await mine.found()
     with pytest.raises(ProviderError, match=r"no model file /models/x/a-Q4_K_M\.gguf"):
         _ = [step async for step in mine.load("a-Q4_K_M")]
     assert (mine.url, mine.model, mine.key_for("http://127.0.0.1:5")) == ("", "", "")

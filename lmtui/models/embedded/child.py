@@ -45,9 +45,8 @@ def _parameters(parameters: Any, order: dict[str, Any]) -> Any:
     parameters.cpuparams_batch.n_threads = order["threads"]
     parameters.use_jinja = True
     parameters.endpoint_props = True
-    if order.get("slot_folder"):
-        parameters.slot_save_path = order["slot_folder"]
-        parameters.endpoint_slots = True
+    parameters.slot_save_path = order["slot_folder"]
+    parameters.endpoint_slots = True
     parameters.offline = True
     parameters.ui = False
     parameters.verbosity = 1

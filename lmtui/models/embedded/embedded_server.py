@@ -11,8 +11,7 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from lmtui.core.errors import Fault, ProviderError
@@ -22,73 +21,25 @@ from lmtui.models.servers.server_client import TICK_S, passing
 from lmtui.paths import install_hint, state_dir, without_keys
 
 MOST_FILES = 200
-_MOST_DEPTH = 6
 _LEAST_BYTES = 1_000_000
-_QUANTISATION = re.compile(r"(?:^|[-._])((?:UD-)?(?:I?Q[2-8](?:_[A-Z0-9]+)*|F16|BF16|F32|MXFP4))(?=$|[-._])", re.IGNORECASE)
-_LATER_PART = re.compile(r"-(?!00001)[0-9]{5}-of-[0-9]{5}$")
-_MODEL_LAYER = "application/vnd.ollama.image.model"
+ModelFiles = dict[str, tuple[Path, int]]
+_NO_MODEL = re.compile(r"mmproj|-(?!00001)[0-9]{5}-of-[0-9]{5}$", re.IGNORECASE)  # part of one; a later part
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
-    """A model file: `name` is what is shown, `place` whose folder it is in."""
+def find_files(home: Path, environment: Mapping[str, str] = os.environ) -> ModelFiles:
+    """Return the model files of the usual folders by name, each with its bytes; blocks (disk).
 
-    name: str
-    path: Path
-    size_bytes: int
-    quantisation: str
-    place: str
-
-
-def find_files(home: Path, environment: Mapping[str, str] = os.environ) -> list[ModelFile]:
-    """Return the model files of the usual folders, each once, by name; blocks (disk)."""
-    hub = environment.get("HF_HUB_CACHE") or str(Path(environment.get("HF_HOME") or home / ".cache/huggingface") / "hub")
-    folders = (
-        ("LM Studio", home / ".lmstudio/models"),
-        ("LM Studio", home / ".cache/lm-studio/models"),
-        ("hub", Path(hub)),
-        ("llama.cpp", Path(environment.get("LLAMA_CACHE") or home / ".cache/llama.cpp")),
-    )
-    ollama = Path(environment.get("OLLAMA_MODELS") or home / ".ollama/models")
-    found: dict[Path, ModelFile] = {}
-    for file in (*(each for place, folder in folders for each in _below(folder, place)), *_of_ollama(ollama)):
-        if len(found) < MOST_FILES:
-            found.setdefault(file.path.resolve(), file)
-    return sorted(found.values(), key=lambda file: file.name.lower())
-
-
-def _below(folder: Path, place: str) -> Iterator[ModelFile]:
-    for depth in range(_MOST_DEPTH + 1):
-        for path in folder.glob("*/" * depth + "*.gguf"):
-            is_model = "mmproj" not in path.name.lower() and not _LATER_PART.search(path.stem)
-            if is_model and (file := _file(path.stem, path, place)) is not None:
-                yield file
-
-
-def _of_ollama(folder: Path) -> Iterator[ModelFile]:
-    """Yield Ollama's models: a manifest for each tag names the blob that is the GGUF."""
-    for manifest in (folder / "manifests").rglob("*"):
-        blob = folder / "blobs" / _model_digest(manifest).replace(":", "-")
-        if blob.is_file() and (file := _file(f"{manifest.parent.name}:{manifest.name}", blob, "Ollama")) is not None:
-            yield file
-
-
-def _model_digest(manifest: Path) -> str:
-    try:
-        layers = json.loads(manifest.read_bytes())["layers"]
-        found = next((each["digest"] for each in layers if each.get("mediaType") == _MODEL_LAYER), "")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ""
-    return found if isinstance(found, str) and re.fullmatch(r"sha256[:-][0-9a-f]{64}", found) else ""
-
-
-def _file(name: str, path: Path, place: str) -> ModelFile | None:
-    try:
-        size = path.stat().st_size
-    except OSError:
-        return None
-    match = _QUANTISATION.search(name)
-    return ModelFile(name, path, size, match[1].upper() if match else "", place) if size >= _LEAST_BYTES else None
+    Of several with the same name it is the first.
+    """
+    hub = environment.get("HF_HUB_CACHE") or Path(environment.get("HF_HOME") or home / ".cache/huggingface", "hub")
+    own = environment.get("LLAMA_CACHE") or home / ".cache/llama.cpp"
+    folders = (home / ".lmstudio/models", home / ".cache/lm-studio/models", Path(hub), Path(own))
+    found: ModelFiles = {}
+    for path in (path for folder in folders for path in folder.rglob("*.gguf")):
+        with contextlib.suppress(OSError):
+            if not _NO_MODEL.search(path.stem) and (size_bytes := path.stat().st_size) >= _LEAST_BYTES:
+                found.setdefault(path.stem, (path, size_bytes))
+    return dict(sorted(found.items(), key=lambda item: item[0].lower())[:MOST_FILES])
 
 
 CHILD = Path(__file__).with_name("child.py")
@@ -125,6 +76,8 @@ class Engine:
         """
         if not self.path.is_file():
             raise ProviderError(Fault.UNKNOWN_MODEL, f"no model file {self.path}", "Name a .gguf file.")
+        caches = prompt_caches_dir()
+        caches.mkdir(parents=True, exist_ok=True, mode=0o700)  # a prompt cache holds the conversation
         with _log_file().open("wb") as log:
             process = self._process = subprocess.Popen(
                 self._command,
@@ -132,7 +85,7 @@ class Engine:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={"OMP_WAIT_POLICY": "passive", **without_keys(os.environ)},  # two that spin on a busy machine crawl
-                cwd=_log_file().parent,
+                cwd=caches.parent,
                 start_new_session=True,  # Ctrl+C in the terminal stops a turn, not the model
             )
         order = {
@@ -141,7 +94,7 @@ class Engine:
             "name": self.name,
             "window_tokens": self._window_tokens,
             "threads": max(1, (os.cpu_count() or 2) - (1 if (os.cpu_count() or 2) > 4 else 0)),
-            "slot_folder": _made(prompt_caches_dir()),
+            "slot_folder": f"{caches}/",
         }
         answer: object = None
         assert process.stdin is not None
@@ -188,19 +141,8 @@ def prompt_caches_dir() -> Path:
     return state_dir() / "prompt-caches"
 
 
-def _made(folder: Path) -> str:
-    """Return a folder that only the user can read, empty where it cannot be made: a prompt cache holds the conversation."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return ""
-    return f"{folder}/"
-
-
 def _log_file() -> Path:
-    folder = state_dir()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / "embedded.log"
+    return state_dir() / "embedded.log"
 
 
 def _failed(path: Path, why: str) -> ProviderError:

@@ -104,7 +104,7 @@ async def test_a_stop_ends_the_child_and_a_start_that_is_given_up_leaves_none(
 @contextmanager
 def real_child(model: Path, *flags: str, python_path: str = "") -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Run the child's own program with an order, its input open, and yield it with its answer."""
-    order = {"path": str(model), "key": "k", "name": "n", "window_tokens": 512, "threads": 1}
+    order = {"path": str(model), "key": "k", "name": "n", "window_tokens": 512, "threads": 1, "slot_folder": "s/"}
     child = subprocess.Popen(
         [sys.executable, "-P", *flags, str(CHILD)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PYTHONPATH": python_path}, text=True,
