@@ -28,7 +28,7 @@ from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
 from lmtui.core.event_text import EventText, end_words, saved_patch
 from lmtui.core.messages import Image
-from lmtui.core.model_events import Swaps, swaps_of
+from lmtui.core.model_events import swaps_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.prompt_text import AS_WORDS, slash_call
@@ -91,7 +91,7 @@ class HeadlessTask:
         return self.output_schema.instruct(text) if self.output_schema is not None else text
 
 
-async def read_task(host: SessionHost, text: str, images: tuple[Image, ...], session: Session | None = None) -> Begin | Output:
+async def read_task(host: SessionHost, text: str, images: tuple[Image, ...], session_id: str = "") -> Begin | Output:
     """Return what gives a session its task, or what a command says without one; it works on an earlier session where one is.
 
     Raises:
@@ -106,44 +106,39 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...], ses
     if call.command is not None and call.command.instead:
         raise UsageError(f"/{name} needs a screen", f"Use {call.command.instead}. {AS_WORDS}")
     try:
+        session = await host.open_session(session_id) if session_id and call.command is not None else None
         return await run_unasked(CommandContext(host, session, command_table()), text)
     except LmtuiError as error:
         raise UsageError(str(error), error.hint) from error
 
 
 async def _read(runtime: Runtime, task: HeadlessTask) -> Begin | Output:
-    if not (task.is_words or not task.text or task.words != task.text):
-        found = command_table().parse(task.text) if task.session_id and task.text.startswith("/") else None
-        is_ours = found is not None and found.command is not None and not found.command.instead
-        if is_ours:
-            runtime.take_server_of(task.session_id)
-        session = await runtime.open_session(task.session_id) if is_ours else None
-        return await read_task(runtime, task.text, task.images, session)
     if not task.is_words and (call := slash_call(task.text)) is not None:
-        raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do. {AS_WORDS}")
+        if task.words != task.text:
+            raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do. {AS_WORDS}")
+        return await read_task(runtime, task.text, task.images, task.session_id)
     return Begin(lambda session: session.submit(task.words, typed=task.text or "Go on.", images=task.images))
 
 
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
     """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
-    session: Session | None = None
+    session, reporter = None, Reporter(task.output, out, err)
     runtime.plans_first = task.plans_first
-    begin = await _read(runtime, task)
-    if isinstance(begin, Output):
-        if task.output != "text":
-            raise UsageError(f"{sanitize_line(task.text)} prints text and no events", "Leave out --output.")
-        print(*map(sanitize, begin.lines), sep="\n", file=out)
-        return 0
     try:
         if task.session_id:
             runtime.take_server_of(task.session_id)
+        begin = await _read(runtime, task)
+        if isinstance(begin, Output):
+            if task.output != "text":
+                raise UsageError(f"{sanitize_line(task.text)} prints text and no events", "Leave out --output.")
+            print(*map(sanitize, begin.lines), sep="\n", file=out)
+            return 0
         if note := await runtime.choose_server(task.models):
             say(note, file=err)
         await runtime.require_sandbox()
         if task.attempts:
             return await _attempts(runtime, task, begin, out, err)
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
-        reporter = Reporter(task.output, out, err)
         reporter.since_seq = session.history()[-1].seq if session.history() else 0
         if task.session_id:
             _take_up_goal(session, task.goal, err)
@@ -158,7 +153,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
-        return _fail(session, error, task.output, out, err)
+        return reporter.fail(session, error)
     if task.output_last_message:
         write_answer(Path(task.output_last_message), reporter.answer)
     reporter.allowing = [rule for each in runtime.sessions for rule in each.unattended]
@@ -198,7 +193,7 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     if task.output == "json":
         best = chosen.number
         listed = [each.as_object(is_chosen=each.number == best, is_kept=is_kept and each.number == best) for each in ended]
-        print(json.dumps({**reporter.as_object(session, lacks), "attempts": listed}), file=out)
+        print(json.dumps({**reporter.as_object(session, _lacking(end, lacks)), "attempts": listed}), file=out)
     elif reporter.answer.strip():
         print(sanitize(reporter.answer), file=out)
     doubt, kept = "" if chosen.is_green else ", and it is not green", "; it was kept" if is_kept else ""
@@ -233,23 +228,23 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
         await session.close()  # it is a patch then
     if patch := saved_patch(session.history()):
         say(f"lmtui: the changes made in try mode are not merged. To apply them: git apply {shlex.quote(patch)}", file=err)
-    asked = session.plans.open
-    if asked is None or reporter.has_failed:
+    asked, end = session.plans.open, reporter.end
+    if asked is None or (end is not None and end.reason not in _WELL):
         has_plan = any(isinstance(each.event, PlanProposed) for each in session.history())
         wants_plan = task.plans_first and not task.session_id
         return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_plan else "")
     if task.output == "json":
-        told = reporter.as_object(session) or _failure(session, None, task.output)
+        told = reporter.as_object(session, end or _cut_short())
         plan = {"id": asked.proposal_id, **asdict(asked.proposal)}
         print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan}), file=out)
-    reporter.print_end(reporter.ending())
+    reporter.print_end(end)
     return show_open(session, asked, out if task.output == "text" else err, err)
 
 
 async def _match(session: Session, schema: JsonAnswer, reporter: Reporter) -> None:
     """Have the model answer again while its answer does not match, a few times."""
     for left in reversed(range(_MOST_TRIES)):
-        if not reporter.is_done:
+        if reporter.end is None or reporter.end.exit_code:
             return
         answer, why = schema.read(reporter.answer)
         if not why:
@@ -318,6 +313,14 @@ _UNTOLD = (
 )  # fmt: skip
 
 
+# Ends behind which a plan can wait; after others it is the end that came of the run.
+_WELL = (events.TurnReason.DONE, events.TurnReason.WAITING, events.TurnReason.BLOCKED)
+_FIELDS = (
+    "status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error", "verified",
+    "checks",
+)  # fmt: skip
+
+
 class Reporter:
     """Turns events into output as they happen; `refused` is what only a person could have allowed, each with why it asked."""
 
@@ -326,7 +329,7 @@ class Reporter:
         self._out = out
         self._err = err
         self._text = EventText()
-        self._end: events.TurnEnded | None = None
+        self._last: events.TurnEnded | None = None
         self._before: events.TurnEnded | None = None
         self._held: events.Envelope | None = None  # the end of the last turn, not printed yet
         self._commands: dict[str, dict[str, object]] = {}
@@ -340,11 +343,11 @@ class Reporter:
         """Take one event."""
         if isinstance(envelope.event, events.TurnStarted):
             self.print_end()
-            self._before, self._end = self._end, None
-        elif self._end is not None:
+            self._before, self._last = self._last, None
+        elif self._last is not None:
             return  # what is learned behind the turn's back is no part of its story, which ends with `turn_ended`
         elif isinstance(envelope.event, events.TurnEnded):
-            self._end, self._held = _together(self._before, envelope.event), envelope
+            self._last, self._held = _together(self._before, envelope.event), envelope
             self.answer = envelope.event.text
         match envelope.event:
             case events.ToolCallStarted(tool="shell", call_id=call_id, title=title):
@@ -369,54 +372,50 @@ class Reporter:
         print(encode_event(envelope), file=self._out, flush=True)
 
     @property
-    def is_done(self) -> bool:
-        """Tell whether the last turn ended well."""
-        return self._end is not None and self._end.exit_code == 0
+    def end(self) -> events.TurnEnded | None:
+        """Return the end of the last turn with the cost of all, None where none ended."""
+        return self._last and dataclasses.replace(self._last, text=self.answer)
 
-    @property
-    def has_failed(self) -> bool:
-        """Tell whether the last turn was cut short: that, and not a plan that waits, is what came of it."""
-        well = (events.TurnReason.DONE, events.TurnReason.WAITING, events.TurnReason.BLOCKED)
-        return self._end is not None and self._end.reason not in well
-
-    def ending(self, lacks: str = "") -> events.TurnEnded | None:
-        """Return the end of the last turn with the cost of all, None where none ended; `lacks` is what it did not bring."""
-        end = self._end and dataclasses.replace(self._end, text=self.answer)
-        if end is None or not lacks:
-            return end
-        reason = events.TurnReason.UNFINISHED
-        return dataclasses.replace(end, reason=reason, status=str(reason), exit_code=EXIT_UNFINISHED, error=lacks)
-
-    def as_object(self, session: Session, lacks: str = "") -> dict[str, object]:
-        """Return what `ending` does as `--output json` has it."""
-        end = self.ending(lacks)
-        if end is None:
-            return {}
-        told = _fields(session.id, end, ("error", "verified", "checks"))
-        refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
-        used, swaps = last_model(session.history()), asdict(swaps_of(session.history(), self.since_seq))
-        listed = {"commands": list(self._commands.values()), "refused": refused}
-        saved = {"patch": patch} if (patch := saved_patch(session.history())) else {}
-        return {**told, "model": used.model if used is not None else "", "swaps": swaps, **listed, **saved}
+    def as_object(self, session: Session | None, end: events.TurnEnded) -> dict[str, object]:
+        """Return how a run ended as `--output json` has it."""
+        history = session.history() if session is not None else ()
+        told, used, patch = asdict(end), last_model(history), saved_patch(history)
+        return {
+            "session": session.id if session is not None else "",
+            **{name: told[name] for name in _FIELDS},
+            "model": used.model if used is not None else "",
+            "swaps": asdict(swaps_of(history, self.since_seq)),
+            "commands": list(self._commands.values()),
+            "refused": [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)],
+            **({"patch": patch} if patch else {}),
+        }
 
     def finish(self, session: Session, lacks: str = "") -> int:
         """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""
-        end = self._end
+        end = self.end
         if end is None:
-            return _fail(session, LmtuiError("the session ended before its turn"), self._output, self._out, self._err)
+            return self.fail(session, LmtuiError("the session ended before its turn"))
         lacks = lacks or self.lacks if end.exit_code == 0 else ""
         if self._output == "json":
-            print(json.dumps(self.as_object(session, lacks)), file=self._out)
+            print(json.dumps(self.as_object(session, _lacking(end, lacks))), file=self._out)
         elif self._output == "text":
-            if self.answer.strip():
-                print(sanitize(self.answer), file=self._out)
+            if end.text.strip():
+                print(sanitize(end.text), file=self._out)
             if end.error:
                 print(f"lmtui: {sanitize(end.error)}", file=self._err)
             self._err.write(_summary(session, end, self.since_seq))
-        self.print_end(self.ending(lacks))
+        self.print_end(_lacking(end, lacks))
         if lacks:
             say(f"lmtui: {lacks}", file=self._err)
         return EXIT_UNFINISHED if lacks else end.exit_code
+
+    def fail(self, session: Session | None, error: LmtuiError) -> int:
+        """Say why a run could not begin or end, and return the exit code."""
+        say(f"lmtui: {error.full_text()}", file=self._err)
+        if self._output != "text":
+            kind = {"kind": "turn_ended", "reason": "error"} if self._output == "stream-json" else {}
+            print(json.dumps({**kind, **self.as_object(session, _cut_short(error.full_text()))}), file=self._out)
+        return 1
 
     def _tell(self, event: events.Event) -> None:
         if isinstance(event, _UNTOLD) or (isinstance(event, events.Notice) and event.level is events.Level.INFO):
@@ -447,29 +446,17 @@ def _summary(session: Session, end: events.TurnEnded, since_seq: int) -> str:
     return f"[{end_words(end, doubt, pluralize(end.iterations, 'step'), where, swaps)}; session {session.id}]\n"
 
 
-def _fail(session: Session | None, error: LmtuiError, output: str, out: TextIO, err: TextIO) -> int:
-    say(f"lmtui: {error.full_text()}", file=err)
-    if output != "text":
-        print(json.dumps(_failure(session, error, output)), file=out)
-    return 1
-
-
-def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:
-    """Return the object that means a run which could not begin, or without an error for one that needs a person."""
-    status, code, text = ("error", 1, error.full_text()) if error else ("blocked", EXIT_NEEDS_APPROVAL, "")
+def _cut_short(error: str = "") -> events.TurnEnded:
+    """Return the end of a run in which no turn ended."""
     reason, verified = events.TurnReason.ERROR, events.Verified.NONE
-    end = events.TurnEnded(turn_id="", reason=reason, status=status, exit_code=code, error=text, verified=verified)
-    failed = _fields(session.id if session else "", end, ("verified", "checks", "error"))
-    if output == "stream-json":
-        return {"kind": "turn_ended", "reason": "error", **failed}
-    return {**failed, "model": "", "swaps": asdict(Swaps()), "commands": [], "refused": []}
+    return events.TurnEnded(turn_id="", reason=reason, status=str(reason), exit_code=1, error=error, verified=verified)
 
 
-def _fields(session_id: str, end: events.TurnEnded, last: Sequence[str]) -> dict[str, object]:
-    """Return the end of a run as every form of JSON has it, with some of its fields behind the others."""
-    names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", *last)
-    fields = asdict(end)
-    return {"session": session_id, **{name: fields[name] for name in names}}
+def _lacking(end: events.TurnEnded, lacks: str) -> events.TurnEnded:
+    """Return the end of a run that did not bring what was asked for, as it is where that is nothing."""
+    reason = events.TurnReason.UNFINISHED
+    changes = {"reason": reason, "status": str(reason), "exit_code": EXIT_UNFINISHED, "error": lacks} if lacks else {}
+    return dataclasses.replace(end, **changes)  # type: ignore[arg-type]
 
 
 async def task(workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None) -> int:
