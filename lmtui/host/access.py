@@ -160,7 +160,7 @@ def guarded(
     Args:
         app: sees those that are not refused.
         refusal_of: says how a request is refused, None where it may pass.
-        headers_of: returns what each answer has next to the safe headers, of which it may replace one.
+        headers_of: returns what each answer has next to the safe headers, of which it may replace one as the answer may.
     """
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
@@ -175,7 +175,8 @@ def guarded(
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(added)
+                headers = MutableHeaders(scope=message)
+                headers.update({name: value for name, value in added.items() if name not in headers})
             await send(message)
 
         await app(scope, receive, answer)

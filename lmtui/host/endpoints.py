@@ -156,6 +156,7 @@ class Endpoint(Route):
     Args:
         answer: the type of what comes back where the handler returns a whole response.
         also: another status with which it may come back then.
+        media: the type of an answer that is neither JSON nor a stream of events.
         most_bytes: the limit of the body.
     """
 
@@ -168,6 +169,7 @@ class Endpoint(Route):
         answer: Any = None,
         status: int = 200,
         also: int = 0,
+        media: str = "",
         most_bytes: int = JSON_BYTES,
     ) -> None:
         super().__init__(path, self.answer_request, methods=[method])
@@ -184,7 +186,7 @@ class Endpoint(Route):
         self.has_data = "data" in hints
         answer = answer if returned in (Response, type(None)) else returned
         self.answer = TypeAdapter(answer) if answer is not None else None
-        self.media = JSON if self.answer else EVENT_STREAM
+        self.media = media or (JSON if self.answer else EVENT_STREAM)
         self.status = 204 if returned is type(None) else status
         self.statuses = {self.status, also or self.status}
         self._handle, self._takes = handle, {name: name.rstrip("_") for name in hints}

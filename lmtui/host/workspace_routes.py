@@ -10,15 +10,19 @@ import secrets
 import time
 from collections.abc import Iterable
 from functools import partial
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
+from starlette.responses import Response
 
 from lmtui import __version__
+from lmtui.app.host import Runtime
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.messages import Image, ToolSpec, sniff
 from lmtui.core.servers import ServerFound
+from lmtui.core.workspace import FileContent
 from lmtui.host import wire
 from lmtui.host.endpoints import UPLOAD_BYTES, UPLOAD_S, ApiContext, ApiError, Endpoint, Uploaded, route
 from lmtui.host.session_routes import last_seq, needs_answer
@@ -30,6 +34,10 @@ AGENT = "lmtui"
 _FileName = Annotated[str, Field(max_length=200)]
 _MOST_TEXT_BYTES, _MOST_FILE_BYTES, _MOST_FOUND = 262_144, 1_048_576, 200
 _FIND_TIMEOUT_S = 10.0
+_ALONE = {
+    "content-security-policy": "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:"
+}
 
 
 @_route("GET", "/v1/status")
@@ -63,12 +71,7 @@ async def folder_listed(api: ApiContext, folder: Words = "", path: Words = "") -
 @_route("GET", "/v1/files/content")
 async def file_read(api: ApiContext, folder: Words = "", path: Words = "") -> wire.FileBody:
     """Read a file of the workspace."""
-    runtime = await api.runtime(folder)
-    path = _inside(path)
-    try:
-        found = await runtime.files.read(path, _MOST_FILE_BYTES)
-    except SandboxError as error:
-        raise ApiError(404, str(error)) from error
+    runtime, path, found = await _read(api, folder, path)
     is_text = True
     try:
         content = found.data.decode()
@@ -82,6 +85,24 @@ async def file_read(api: ApiContext, folder: Words = "", path: Words = "") -> wi
         encoding="utf-8" if is_text else "base64",
         content=content,
     )
+
+
+@_route("GET", "/v1/serve", media="text/html")
+async def page_served(api: ApiContext, folder: Words = "", path: Words = "index.html") -> Response:
+    """Return a file of the workspace as a browser shows it.
+
+    A page has no origin, and reaches neither this API nor any other address.
+    """
+    _, path, found = await _read(api, folder, path)
+    return Response(found.data, media_type=guess_type(path)[0] or "text/plain", headers=_ALONE)
+
+
+async def _read(api: ApiContext, folder: str, path: str) -> tuple[Runtime, str, FileContent]:
+    runtime, path = await api.runtime(folder), _inside(path)
+    try:
+        return runtime, path, await runtime.files.read(path, _MOST_FILE_BYTES)
+    except SandboxError as error:
+        raise ApiError(404, str(error)) from error
 
 
 def _inside(path: str) -> str:

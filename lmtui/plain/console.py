@@ -54,46 +54,33 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
         plain.say("no model server answers here")
     keep = ", or enter to keep that server" if lacking else ""
     question = f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: "
-    typed = lacking.url if lacking and lacking.note in KEY_NOTES else ""
-    wants_key = bool(typed)
+    url = lacking.url if lacking and lacking.note in KEY_NOTES else ""
+    wants_key = bool(url)
     while True:
-        typed = typed or plain.terminal.read(question).strip()
+        typed = url or plain.terminal.read(question).strip()
         if lacking and not typed:
             return None
+        url = ""
         try:
             if typed.isdecimal() and 0 < int(typed) <= len(found):
                 return plain.loop.wait(plain.host.servers.use(*found[int(typed) - 1]))
             if typed == "demo":
                 return plain.loop.wait(plain.host.start_demo())
-            if "." in typed or ":" in typed:
-                listed = _use_address(plain, typed, wants_key=wants_key)
-                if listed is None:
-                    return None
-                found = listed or found
-            else:
+            if "." not in typed and ":" not in typed:
                 plain.say("Type a number, an address or demo. Ctrl+D leaves.")
+                continue
+            hint = "Enter to go back" if wants_key else "Enter if none is needed"
+            key = plain.terminal.read(f"API key for {sanitize_line(base_url(typed))} ({hint}): ", is_secret=True).strip()
+            if not wants_key or key:
+                named = plain.loop.wait(plain.host.servers.look(typed, key))
+                if named is None or not named.needs_model:
+                    return plain.loop.wait(plain.host.servers.use(typed, "", key))
+                found = _list_models(plain, [named], key) or found
+            wants_key = False
         except LmtuiError as error:
             plain.say(f"error: {error.full_text()}")
-        typed, wants_key = "", False
-
-
-def _use_address(plain: PlainSession, url: str, *, wants_key: bool) -> list[tuple[str, str, str]] | None:
-    """Ask for a key until it is right and use the server; None once it is used, else the models to choose from, if any."""
-    while True:
-        hint = "Enter to go back" if wants_key else "Enter if none is needed"
-        key = plain.terminal.read(f"API key for {sanitize_line(base_url(url))} ({hint}): ", is_secret=True).strip()
-        if wants_key and not key:
-            return []
-        try:
-            named = plain.loop.wait(plain.host.servers.look(url, key))
-            if named is not None and named.needs_model:
-                return _list_models(plain, [named], key)
-            return plain.loop.wait(plain.host.servers.use(url, "", key))
-        except ProviderError as error:
-            if error.fault is not Fault.KEY_REFUSED:
-                raise
-            plain.say(f"error: {error.full_text()}")
-            wants_key = True
+            wants_key = isinstance(error, ProviderError) and error.fault is Fault.KEY_REFUSED
+            url = typed if wants_key else ""
 
 
 def _list_models(plain: PlainSession, servers: Sequence[ServerFound], key: str = "") -> list[tuple[str, str, str]]:
@@ -134,29 +121,29 @@ PLAN_CHOICES = (
     AnswerChoice("n", "no", "reject it; plan mode stays on"),
     AnswerChoice("l", "later", "leave it pending; /plan asks again"),
 )
-Editor = Callable[[str], str | None]
+Editor = Callable[[str], str]
 
 
 def ask_plan(plain: PlainSession, edit: Editor | None = None) -> bool:
     """Ask about the plan that waits, if one does; True where the session continues by the answer.
 
-    `edit` returns what an editor made of a text, None where there is none.
+    `edit` returns what an editor made of a text; what is not a plan is opened again by the next `e`.
     """
     asked = plain.act(lambda session: session.plans.open)
     if asked is None:
         return False
-    proposal = asked.proposal
+    proposal, draft, done = asked.proposal, "", None
     _show(plain, proposal)
-    done = None
     while done is None:
         letter, words = plain.choose(PLAN_CHOICES, plain.terminal.read)
         try:
             if letter == "e":
-                proposal = _edited(plain, proposal, edit or _in_editor)
+                draft = (edit or _in_editor)(draft or plan_text(proposal))
+                proposal, draft = read_plan(draft), ""
                 _show(plain, proposal)
             else:
                 done = _answer(plain, asked, proposal, letter, words)
-        except ToolError as error:
+        except (ToolError, UsageError) as error:
             plain.say(f"error: {error.full_text()}")
     return done
 
@@ -194,39 +181,17 @@ def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter
     return None
 
 
-def _edited(plain: PlainSession, proposal: Proposal, edit: Editor) -> Proposal:
-    """Return the plan as the user changed it; what is not a plan is opened again, with the reason."""
-    text = plan_text(proposal)
-    while True:
-        written = edit(text)
-        if written is None:
-            plain.say("no editor, or it did not end well: set VISUAL or EDITOR; the plan stays as it was")
-            return proposal
-        try:
-            return read_plan(written)
-        except UsageError as error:
-            text = written
-            plain.say(f"error: {error}")
-            if not plain.confirm("edit it again? yes or no, which drops the changes: "):
-                return proposal
-
-
-def _in_editor(text: str) -> str | None:
+def _in_editor(text: str) -> str:
     """Return what the user's editor made of a text; blocks until it ends."""
-    try:
-        command = shlex.split(os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip())
-    except ValueError:  # a quotation in it that does not end
-        return None
-    if not command:
-        return None
     with tempfile.TemporaryDirectory(prefix="lmtui-plan-") as folder:
         path = Path(folder) / "plan.yaml"
         path.write_text(text, encoding="utf-8")
         try:
-            ended = subprocess.run([*command, str(path)], check=False, env=without_keys(os.environ))
-            return path.read_text(encoding="utf-8") if ended.returncode == 0 else None
-        except (OSError, UnicodeError):
-            return None
+            command = shlex.split(os.environ.get("VISUAL", "").strip() or os.environ["EDITOR"])
+            subprocess.run([*command, str(path)], check=True, env=without_keys(os.environ))
+            return path.read_text(encoding="utf-8")
+        except (KeyError, ValueError, OSError, subprocess.CalledProcessError) as error:
+            raise UsageError("no editor, or it did not end well: the plan stays as it was", "Set VISUAL or EDITOR.") from error
 
 
 OUTCOMES = {"y": Outcome.ONCE, "s": Outcome.SESSION, "t": Outcome.TRY, "n": Outcome.NO}

@@ -116,17 +116,17 @@ def test_an_edit_that_is_no_plan_says_why_and_is_opened_again() -> None:
         seen.append(text)
         return text.replace("title:", "titel:") if len(seen) == 1 else text.replace("titel:", "title:")
 
-    paper, session = edited_with(edit, "e", "yes", "y")
+    paper, session = edited_with(edit, "e", "e", "y")
     assert any("'titel' is not allowed here" in line for line in paper.said)
     assert "titel:" in seen[1]
     assert decided(session)[0].edited is None
 
 
-def test_without_an_editor_the_plan_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    paper, session = edited_with(lambda _: None, "e", "y")
-    assert any("no editor" in line for line in paper.said)
-    assert decided(session)[0].edited is None
-    monkeypatch.setenv("VISUAL", "'broken")
-    paper, session = edited_with(None, "e", "y")
-    assert any("set VISUAL or EDITOR" in line for line in paper.said)
+@for_each("editor", ["", "'broken", "/nowhere/vi", "false"])
+def test_without_an_editor_that_ends_well_the_plan_stays(editor: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("EDITOR", raising=False)
+        patch.setenv("VISUAL", editor)
+        paper, session = edited_with(None, "e", "y")
+    assert any("Set VISUAL or EDITOR" in line for line in paper.said)
     assert decided(session)[0].edited is None
