@@ -128,7 +128,7 @@ async def test_a_plan_is_revised_and_approved(start: Start) -> None:
     async with opened(host) as socket:
         await send(socket, type="message", content="plan it")
         first = (await until(socket, of_type("plan_ready")))[-1]
-        assert first["plan"]["steps"][0]["files"] == ["a.txt"] or first["plan"]["steps"][0]["files"] == ("a.txt",)
+        assert first["plan"]["steps"][0]["files"] == ["a.txt"]
         await send(socket, type="revise_plan", feedback="shorter", proposal_id=first["proposal_id"])
         second = (await until(socket, of_type("plan_ready")))[-1]
         await send(socket, type="approve_plan", proposal_id=first["proposal_id"])
@@ -152,13 +152,13 @@ async def test_of_slash_commands_only_those_of_a_session_act(start: Start, steer
             await until(socket, of_type("done"))
         for typed in REFUSED:
             await send(socket, type="message", content=typed, steer=steers)
-            assert (await until(socket, of_type("error")))[-1]["kind"] == "refused", typed
+            await send(socket, type="ping")
+            assert "refused" in {each.get("kind") for each in await until(socket, of_type("pong"))}, typed
         (session,) = host.hub.sessions
         events = [each.event for each in session.history()]
         said = [each for each in events if isinstance(each, MessageAdded) and each.role is Role.USER]
         assert [each.text.strip() for each in said] == ["/mode auto", "!touch ran", "quit"]
-        since = events[events.index(said[0]) :]
-        assert not [each for each in since if isinstance(each, ToolCallStarted | ModeChanged)]
+        assert not [each for each in events[events.index(said[0]) :] if isinstance(each, ToolCallStarted | ModeChanged)]
         assert (session.mode, session.goals.listed(), (host.folder / "ran").exists()) == ("normal", (), False)
         await send(socket, type="message", content="/budget 9k tokens", steer=steers)
         assert "9,000 tokens" in (await until(socket, of_type("notice")))[-1]["message"]
