@@ -35,7 +35,7 @@ from lmtui.app.process import ENVIRONMENT_SOCKET, environment_at_start
 from lmtui.core.errors import ConfigError, HostError, LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
-from lmtui.host.remote import BROKEN, FrameChannel
+from lmtui.host.remote import BROKEN
 from lmtui.paths import state_dir
 
 ATTACH = "/v1/attach"
@@ -260,7 +260,7 @@ class Target:
     flags: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def open(self, *, may_start: bool = True) -> tuple[FrameChannel, str]:
+    def open(self, *, may_start: bool = True) -> tuple[ClientConnection, str]:
         """Make a connection, and return its folder, too; the host of this machine is started if it `may_start`.
 
         Raises:

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.frames import CloseCode
+from websockets.sync.client import ClientConnection
 
 from lmtui.app.archive import decode_event
 from lmtui.core import events
@@ -43,21 +44,6 @@ _STOPPED = "The host was stopped. Run `lmtui host start`; this window then recon
 _LONGEST_PAUSE_S = 5.0
 _TOLD_AT = 3  # by then the host is not just starting
 _AWAY_HINT = "Wait, or run `lmtui host status`. Saved work is not lost."
-
-
-class FrameChannel(Protocol):
-    """A connection that frames go through, as `websockets` has it; its methods raise one of `BROKEN` once it is broken."""
-
-    def send(self, frame: str, /) -> None:
-        """Send a frame; from any thread."""
-
-    def recv(self) -> str | bytes:
-        """Wait for the next frame and return it."""
-
-    def close(self) -> None:
-        """End it."""
-
-
 BROKEN = (WebSocketException, OSError)
 
 
@@ -67,7 +53,7 @@ def _is_stopped(error: Exception) -> bool:
     return told is not None and told.code in (CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART)
 
 
-Open = Callable[..., tuple[FrameChannel, str]]
+Open = Callable[..., tuple[ClientConnection, str]]
 """Makes a connection, and again when one breaks; returns its folder, too.  A host is started for it if `may_start`.
 
 Raises:

@@ -15,7 +15,7 @@ from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.host.commands import token_for
 from lmtui.host.connect import ask_host, check_socket_folder, host_folder
-from lmtui.host.remote import FrameChannel, HostLink, RemoteSession, _Later
+from lmtui.host.remote import HostLink, RemoteSession, _Later
 from lmtui.host.rpc import RemoteCall, encode_error
 from tests.waiting import PATIENCE_S, until
 
@@ -52,7 +52,7 @@ class FakeChannel:
 def _link(*channels: FakeChannel) -> HostLink:
     waiting = list(channels)
 
-    def open_channel(*, may_start: bool = True) -> tuple[FrameChannel, str]:
+    def open_channel(*, may_start: bool = True) -> tuple[Any, str]:
         if not waiting:
             raise HostError("no host")
         return waiting.pop(0), "/work"
