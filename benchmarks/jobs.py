@@ -65,7 +65,7 @@ async def until_done(table: JobFile, count: int) -> tuple[JobRecord, ...]:
     """Wait until so many jobs have run."""
     async with asyncio.timeout(PATIENCE_S):
         done: tuple[JobRecord, ...] = ()
-        while sum(job.history.runs > 0 for job in done) < count:
+        while sum(job.runs > 0 for job in done) < count:
             await asyncio.sleep(0.2)
             done = (await asyncio.to_thread(table.read)).records
     return done
@@ -114,8 +114,8 @@ async def _wakes(workspace: Path) -> list[Figure]:
 
 def _late_s(job: JobRecord) -> float:
     """Return how long after its time a job was claimed."""
-    assert job.history.last_run is not None
-    return (job.history.last_run - datetime.fromisoformat(job.schedule.removeprefix("at "))).total_seconds()
+    assert job.last_run is not None
+    return (job.last_run - datetime.fromisoformat(job.schedule.removeprefix("at "))).total_seconds()
 
 
 async def _idle(workspace: Path) -> list[Figure]:

@@ -13,7 +13,7 @@ from lmtui.core.agent_events import WaitSet
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.service import new_record
-from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord, Jobs
+from lmtui.features.jobs.values import JobKind, JobRecord, Jobs
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.app.conftest import DONE, Open, Serve, jobs_of, one_pass, run
 from tests.waiting import until
@@ -88,10 +88,12 @@ async def test_the_wake_of_a_jobs_session_has_the_jobs_policy(open_one: Open, se
     session = await killed_behind_its_wait(runtime)
     job = replace(
         new_record("do it", ""),
-        policy=JobPolicy(mode="auto", allow=("Write(a.txt)",)),
-        history=JobHistory(begun_session=session.id, begun_seq=2),
+        mode="auto",
+        allow=("Write(a.txt)",),
+        begun_session=session.id,
+        begun_seq=2,
     )
     JobFile(runtime.workspace).add(job)
     next_life = open_one(server.url)
     await one_pass(next_life)
-    assert [(each.policy.mode, each.policy.allow) for each in await wakes(next_life)] == [("auto", ("Write(a.txt)",))]
+    assert [(each.mode, each.allow) for each in await wakes(next_life)] == [("auto", ("Write(a.txt)",))]

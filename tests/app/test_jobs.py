@@ -17,7 +17,7 @@ from lmtui.core.events import ModeChanged, ToolCallFinished, TurnEnded
 from lmtui.core.permissions.rules import Mode
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.service import new_record
-from lmtui.features.jobs.values import JobHistory, JobPolicy, JobRecord, Jobs, NewJob, job_lines
+from lmtui.features.jobs.values import JobRecord, Jobs, NewJob, job_lines
 from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.paths import inbox_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, one_pass, run
@@ -50,9 +50,9 @@ async def test_a_job_runs_as_a_session_of_its_own_that_is_named_after_it_and_let
     await runtime.extensions[Jobs].add(NewJob(text="say hello\nto everyone", title="Hello"))
     await one_pass(runtime)
     job = await the_job(runtime)
-    assert (job.history.runs, job.history.last_outcome, job.due, job.state) == (1, "done", None, "done")
+    assert (job.runs, job.last_outcome, job.due, job.state) == (1, "done", None, "done")
     found = archive_of(workspace).sessions()
-    assert [(each.id, each.title, each.state) for each in found] == [(job.history.last_session, "Hello", "done")]
+    assert [(each.id, each.title, each.state) for each in found] == [(job.last_session, "Hello", "done")]
     gc.collect()
     assert not [each for each in gc.get_objects() if isinstance(each, EngineSession) and each.id == found[0].id]
 
@@ -61,14 +61,14 @@ async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspa
     runtime = open_one((await serve(WRITE, DONE)).url)
     await runtime.extensions[Jobs].add(NewJob(text="write", mode="manual"))
     await one_pass(runtime)
-    assert (blocked := await the_job(runtime)).history.last_outcome == "blocked"
+    assert (blocked := await the_job(runtime)).last_outcome == "blocked"
     assert (blocked.state, next(job_lines([blocked], datetime.now(UTC))).split()[1]) == ("done", "failed")
     assert not (workspace / "a.txt").exists()
     await runtime.extensions[Jobs].add(NewJob(text="write", mode="manual", allow=("Write(a.txt)",)))
     await one_pass(runtime)
-    assert (await the_job(runtime, 1)).history.last_outcome == "done"
+    assert (await the_job(runtime, 1)).last_outcome == "done"
     assert (workspace / "a.txt").read_text() == "one\n"
-    refused = next(event for event in events_of(workspace, (await the_job(runtime)).history.last_session, ToolCallFinished))
+    refused = next(event for event in events_of(workspace, (await the_job(runtime)).last_session, ToolCallFinished))
     assert "nobody is there" in refused.result
 
 
@@ -104,7 +104,7 @@ async def test_jobs_are_paused_resumed_run_and_removed_by_an_end_of_their_id(ope
     assert (await runtime.extensions[Jobs].resume("Later")).due == job.due
     await runtime.extensions[Jobs].run_now(job.id)
     await one_pass(runtime)
-    assert (await the_job(runtime)).history.runs == 1
+    assert (await the_job(runtime)).runs == 1
     assert (await the_job(runtime)).due == job.due
     await runtime.extensions[Jobs].remove(job.id)
     assert (await runtime.extensions[Jobs].read()).records == ()
@@ -121,14 +121,12 @@ async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_bac
     await server.__aexit__(None, None, None)
     await run_without_server(session, "hello")
     await session.close()
-    begun = replace(
-        new_record("hello", ""), due=datetime.now(UTC), history=JobHistory(begun_session=session.id, begun_seq=3, tries=1)
-    )
+    begun = replace(new_record("hello", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=3, tries=1)
     await jobs_of(away).put(begun)
     again = await serve(DONE)
     await one_pass(open_one(again.url))
     job = await the_job(away)
-    assert (job.history.last_outcome, job.history.last_session, job.history.tries) == ("done", session.id, 0)
+    assert (job.last_outcome, job.last_session, job.tries) == ("done", session.id, 0)
     assert "server was away" in again.requests[-1].body["messages"][-1]["content"]
     assert len(archive_of(workspace).sessions()) == 1
 
@@ -149,13 +147,13 @@ async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_sessio
     await first.extensions[Jobs].add(NewJob(text="be long"))
     await serve_until(first, lambda: bool(server.open_streams))
     job = await the_job(first)
-    assert (job.claim, job.history.attempts, job.history.runs) == ("", 0, 0)
-    assert job.history.begun_session
+    assert (job.claim, job.attempts, job.runs) == ("", 0, 0)
+    assert job.begun_session
     await first.close()
     second = open_one(server.url)
     await one_pass(second)
     job = await the_job(second)
-    assert (job.history.last_outcome, job.history.runs) == ("done", 1)
+    assert (job.last_outcome, job.runs) == ("done", 1)
     assert len(archive_of(workspace).sessions()) == 1
     reminder = server.requests[-1].body["messages"][-1]["content"]
     assert "was stopped while you worked" in reminder
@@ -168,9 +166,7 @@ async def begun_and_over(runtime: Runtime, turn: str = "go on", **fields: Any) -
     seq = session.history()[-1].seq
     await run(session, turn)
     await session.close()
-    record = replace(
-        new_record("go on", ""), due=datetime.now(UTC), history=JobHistory(begun_session=session.id, begun_seq=seq, attempts=1)
-    )
+    record = replace(new_record("go on", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=seq, attempts=1)
     await jobs_of(runtime).put(replace(record, **fields))
     return session
 
@@ -184,7 +180,7 @@ async def test_a_job_whose_end_only_the_table_does_not_know_is_not_run_again(
     await begun_and_over(runtime, turn)
     await one_pass(runtime)
     job = await the_job(runtime)
-    assert (job.history.last_outcome, job.history.runs, job.history.begun_session, job.history.begun_seq) == ("done", 1, "", 0)
+    assert (job.last_outcome, job.runs, job.begun_session, job.begun_seq) == ("done", 1, "", 0)
     assert len(server.requests) == requests
 
 
@@ -201,7 +197,7 @@ async def test_after_its_run_a_session_has_the_mode_that_it_had(workspace: Path,
 
 async def test_the_mode_of_a_job_that_was_killed_does_not_stay(open_one: Open, serve: Serve) -> None:
     runtime = open_one((await serve(DONE, DONE)).url, mode="manual")
-    session = await begun_and_over(runtime, policy=JobPolicy(mode="auto"))
+    session = await begun_and_over(runtime, mode="auto")
     left = await runtime.open_session(session.id)
     left.set_mode(Mode.AUTO)
     await left.close()
@@ -222,11 +218,11 @@ async def test_a_job_with_a_policy_waits_until_its_session_is_closed(
     await runtime.extensions[Jobs].add(NewJob(text="go on", session=session.id, **policy))
     await one_pass(runtime)
     job = await the_job(runtime)
-    assert (job.history.runs, job.history.attempts, job.claim) == (0, 0, "")
+    assert (job.runs, job.attempts, job.claim) == (0, 0, "")
     assert (await jobs_of(runtime).runs.run(job, _nothing)).is_busy
     await session.close()
     await one_pass(runtime)
-    assert (await the_job(runtime)).history.last_outcome == "done"
+    assert (await the_job(runtime)).last_outcome == "done"
 
 
 async def _nothing(*_: object) -> None:
@@ -242,7 +238,7 @@ async def test_two_jobs_of_one_session_run_one_behind_the_other(workspace: Path,
     await session.close()
     for mode in ("auto", "manual"):
         await runtime.extensions[Jobs].add(NewJob(text=f"go on: {mode}", session=session.id, mode=mode))
-    await serve_until(runtime, lambda: [each.history.runs for each in runtime.extensions[Jobs].known] == [1, 1])
+    await serve_until(runtime, lambda: [each.runs for each in runtime.extensions[Jobs].known] == [1, 1])
     events = [each.event for each in session_events(workspace, session.id)]
     marks = [each.mode if isinstance(each, ModeChanged) else each.kind for each in events]
     shown = [mark for mark in marks if mark in (*Mode, "turn_started", "turn_ended")]
@@ -276,7 +272,7 @@ async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
     assert len(told) == 1
     trusting = open_one(server.url, inbox="on")
     await one_pass(trusting)
-    assert (await the_job(trusting)).history.last_outcome == "done"
+    assert (await the_job(trusting)).last_outcome == "done"
     assert not [*inbox_dir(workspace).iterdir()]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
 from lmtui.features.jobs.job_table import JobFile, ServingLock
-from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord, Missed
+from lmtui.features.jobs.values import JobKind, JobRecord, Missed
 from lmtui.features.pipeline.plan_queue import PipelineFile
 from lmtui.paths import workspace_state_dir
 
@@ -44,9 +44,11 @@ RECORDS = st.builds(
     kind=st.sampled_from(JobKind),
     due=st.none() | st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(lambda each: each.replace(tzinfo=UTC)),
     is_enabled=st.booleans(),
-    policy=st.builds(JobPolicy, allow=st.lists(TEXTS, max_size=3).map(tuple)),
+    allow=st.lists(TEXTS, max_size=3).map(tuple),
     missed=st.sampled_from(Missed),
-    history=st.builds(JobHistory, attempts=st.integers(0, 5), begun_seq=st.integers(0, 10**9), last_outcome=TEXTS),
+    attempts=st.integers(0, 5),
+    begun_seq=st.integers(0, 10**9),
+    last_outcome=TEXTS,
     claim=TEXTS,
 )
 
@@ -106,10 +108,10 @@ def test_a_table_keeps_what_is_added_and_changed_and_forgets_done_jobs_after_a_w
 
     with pytest.raises(JobsError):
         table.change(fail)
-    changed = table.change(lambda records: [replace(records[0], history=replace(records[0].history, runs=1)), *records[1:]])
-    assert changed[0].history.runs == 1
-    table.add(job(4, due=None, history=JobHistory(last_run=datetime.now(UTC) - timedelta(days=31))))
-    table.add(job(5, due=None, history=JobHistory(last_run=datetime.now(UTC))))
+    changed = table.change(lambda records: [replace(records[0], runs=1), *records[1:]])
+    assert changed[0].runs == 1
+    table.add(job(4, due=None, last_run=datetime.now(UTC) - timedelta(days=31)))
+    table.add(job(5, due=None, last_run=datetime.now(UTC)))
     assert [each.id for each in table.read().records] == ["job0", "job1", "job2", "job5"]
     table.close()
     other.close()
@@ -132,9 +134,7 @@ def test_one_at_a_time_serves_a_folder_that_can_be_locked(workspace: Path, monke
 def _count_up(workspace: Path, times: int) -> None:
     table = JobFile(workspace)
     for _ in range(times):
-        table.change(
-            lambda records: [replace(records[0], history=replace(records[0].history, runs=records[0].history.runs + 1))]
-        )
+        table.change(lambda records: [replace(records[0], runs=records[0].runs + 1)])
     table.close()
 
 
@@ -146,7 +146,7 @@ def test_changes_of_several_processes_are_not_lost(workspace: Path) -> None:
     code = "import pathlib, sys, tests.store.test_jobs as it; it._count_up(pathlib.Path(sys.argv[1]), 25)"
     started = [subprocess.Popen([sys.executable, "-c", code, str(workspace)]) for _ in range(2)]
     assert [each.wait(60) for each in started] == [0, 0]
-    assert JobFile(workspace).read().records[0].history.runs == 50
+    assert JobFile(workspace).read().records[0].runs == 50
 
 
 def test_a_file_that_is_set_aside_is_told_of(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:

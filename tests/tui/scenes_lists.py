@@ -11,7 +11,7 @@ from pathlib import Path
 from lmtui.core.folders import KnownProject
 from lmtui.core.sessions import AgentRow, SessionSummary
 from lmtui.core.tool_servers import Form
-from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord
+from lmtui.features.jobs.values import JobKind, JobRecord
 from lmtui.features.usage.values import SLOT_S, LogUsage, UsageSum
 from tests.tui.driving import Driver
 from tests.tui.fake_batches import PROGRESS, ROWS
@@ -55,20 +55,18 @@ def some_jobs(now: datetime) -> list[JobRecord]:
         JobRecord(
             id="3fa2b1c0", text="Run all tests and mend what fails.", title="Nightly tests", created=now,
             schedule="daily 02:30", zone="Europe/Berlin", due=now + timedelta(hours=11, minutes=28),
-            policy=JobPolicy("auto", ("Shell(pytest*)",)), history=JobHistory(
-                runs=14, last_run=now - timedelta(hours=12), last_outcome="done", last_session="20260314_013000_0a0a0a",
-            ),
+            mode="auto", allow=("Shell(pytest*)",),
+            runs=14, last_run=now - timedelta(hours=12), last_outcome="done", last_session="20260314_013000_0a0a0a",
         ),
         JobRecord(
             id="77aa01b2", text="Read the logs of the last hour.", title="Read the logs", created=now, schedule="hourly :05",
             due=now + timedelta(minutes=3),
-            history=JobHistory(runs=211, last_run=now - timedelta(minutes=57), last_outcome="blocked",
-                last_session="20260314_130500_0b0b0b"),
+            runs=211, last_run=now - timedelta(minutes=57), last_outcome="blocked",
+            last_session="20260314_130500_0b0b0b",
         ),
         JobRecord(
             id="9c01d2e3", text="Update the changelog from git log.", title="Changelog", created=now, due=now,
-            history=JobHistory(last_run=now - timedelta(minutes=2), attempts=1, last_session="20260314_140000_0c0c0c"),
-                claim="a",
+            last_run=now - timedelta(minutes=2), attempts=1, last_session="20260314_140000_0c0c0c", claim="a",
         ),
         JobRecord(
             id="aa11bb22", text="the wheel on the build server", title="the wheel on the build server", created=now,
@@ -77,14 +75,13 @@ def some_jobs(now: datetime) -> list[JobRecord]:
         ),
         JobRecord(
             id="bb22cc33", text="Sort my notes.", title="Sort my notes", created=now, schedule="every 2h", is_enabled=False,
-            due=now,
-            history=JobHistory(last_run=now - timedelta(days=2), runs=3,
-                last_outcome="given up: lmtui ended 3 times while it ran"),
+            due=now, last_run=now - timedelta(days=2), runs=3,
+            last_outcome="given up: lmtui ended 3 times while it ran",
         ),
         JobRecord(
             id="cc33dd44", text="Say which tests are slow.", title="Slow tests", created=now,
-            history=JobHistory(runs=1, last_run=now - timedelta(days=1), last_outcome="done",
-                last_session="20260313_101010_0e0e0e"),
+            runs=1, last_run=now - timedelta(days=1), last_outcome="done",
+            last_session="20260313_101010_0e0e0e",
         ),
     ]  # fmt: skip
 

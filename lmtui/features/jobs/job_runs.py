@@ -12,7 +12,7 @@ from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Policy
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.scheduler import Began, RunEnd
-from lmtui.features.jobs.values import JobKind, JobPolicy, JobRecord
+from lmtui.features.jobs.values import JobKind, JobRecord
 from lmtui.features.service import FeatureHost
 from lmtui.store.session_logs import SessionStore
 
@@ -34,7 +34,7 @@ class JobRuns:
 
         A wait of the session's own continues under the policy that the session has.
         """
-        wanted = record.history.begun_session or record.session
+        wanted = record.begun_session or record.session
         return wanted in self.running or (_has_policy(record) and self._host.is_open(wanted))
 
     def let_go(self, session_id: str) -> bool:
@@ -45,7 +45,7 @@ class JobRuns:
 
     async def run(self, record: JobRecord, began: Began) -> RunEnd:
         """Run a job; see `scheduler.Run`."""
-        wanted = record.history.begun_session or record.session
+        wanted = record.begun_session or record.session
         if self.is_taken(record):
             return RunEnd("", is_busy=True)
         if wanted:
@@ -70,7 +70,7 @@ class JobRuns:
         self.running[session.id] = record
         seq = session.history()[-1].seq if session.history() else 0
         earlier = _mode_before(session, record)
-        mode = "" if record.kind is JobKind.WAKE and not is_own else record.policy.mode
+        mode = "" if record.kind is JobKind.WAKE and not is_own else record.mode
         try:
             await began(session.id, seq)
             if mode:
@@ -131,7 +131,7 @@ def _run_end(end: TurnEnded) -> RunEnd:
 
 def _has_policy(record: JobRecord) -> bool:
     """Tell whether a job has its own policy."""
-    return record.kind is not JobKind.WAKE and record.policy != JobPolicy()
+    return record.kind is not JobKind.WAKE and bool(record.mode or record.allow or record.deny)
 
 
 def _is_cut(end: TurnEnded) -> bool:
@@ -141,21 +141,21 @@ def _is_cut(end: TurnEnded) -> bool:
 
 def _mode_before(session: EngineSession, record: JobRecord) -> Mode:
     """Return the mode that a session had before its job, also where that began in an earlier life."""
-    if not record.history.begun_session:
+    if not record.begun_session:
         return session.mode
     for envelope in reversed(session.history()):
         event = envelope.event
-        if envelope.seq <= record.history.begun_seq and isinstance(event, ModeChanged) and event.mode in tuple(Mode):
+        if envelope.seq <= record.begun_seq and isinstance(event, ModeChanged) and event.mode in tuple(Mode):
             return Mode(event.mode)
     return session.mode
 
 
 def _end_of(session: EngineSession, record: JobRecord) -> TurnEnded | None:
     """Return the end that a run came to in an earlier life, None where it did not."""
-    if not record.history.begun_session:
+    if not record.begun_session:
         return None
     is_its_turn = record.kind is JobKind.WAKE
-    for event in _root_events(session, record.history.begun_seq):
+    for event in _root_events(session, record.begun_seq):
         if isinstance(event, MessageAdded):
             is_its_turn = is_its_turn or event.text == record.text
         elif is_its_turn and not _is_cut(event):
@@ -173,7 +173,7 @@ def _root_events(session: EngineSession, after: int) -> Iterator[MessageAdded | 
 
 def _start(session: EngineSession, record: JobRecord) -> bool:
     """Begin the turn; False where there is nothing to be done any more."""
-    cut = _cut_off(session, record) if record.history.begun_session else None
+    cut = _cut_off(session, record) if record.begun_session else None
     if cut is not None:
         session.sleep.remind(_SERVER_IS_BACK if cut.fault in _AWAY else _GO_ON)
         return True
@@ -196,6 +196,6 @@ def _cut_off(session: EngineSession, record: JobRecord) -> TurnEnded | None:
 
 def job_policy(record: JobRecord) -> Policy:
     """Return a job's own rules; nobody is there to be asked."""
-    own = ((Effect.ALLOW, record.policy.allow), (Effect.DENY, record.policy.deny))
+    own = ((Effect.ALLOW, record.allow), (Effect.DENY, record.deny))
     rules = tuple(parse_rule(text, effect, "job") for effect, texts in own for text in texts)
-    return Policy(Mode(record.policy.mode or Mode.NORMAL), rules, is_attended=False)
+    return Policy(Mode(record.mode or Mode.NORMAL), rules, is_attended=False)

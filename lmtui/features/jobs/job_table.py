@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,7 @@ class ServingLock:
 
 
 VERSION = 4  # an older lmtui wrote more into the last column; any text there is the sign of a run
-NAMES = (
-    *("id", "text", "title", "created", "kind", "schedule", "zone", "due", "is_enabled", "session", "mode", "allow", "deny"),
-    *("missed", "runs", "attempts", "tries", "again", "last_run", "last_outcome", "last_session", "begun_session", "begun_seq"),
-    *("source", "claim"),
-)
+NAMES = tuple(column.name for column in fields(JobRecord))
 INDEX = "CREATE UNIQUE INDEX IF NOT EXISTS jobs_source ON jobs (source) WHERE source <> ''"
 INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * len(NAMES))})"))
 SCHEMA = f"CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in NAMES[1:])})"
@@ -68,9 +65,7 @@ _RECORD = TypeAdapter(JobRecord)
 
 def by_column(record: JobRecord) -> dict[str, Any]:
     """Return a job's values as JSON has them, in the order of the table's columns."""
-    values = _RECORD.dump_python(record, mode="json")
-    values |= values["policy"] | values["history"]
-    return {name: values[name] for name in NAMES}
+    return dict(_RECORD.dump_python(record, mode="json"))
 
 
 def to_row(record: JobRecord) -> list[str]:
@@ -83,8 +78,7 @@ def to_row(record: JobRecord) -> list[str]:
 def from_row(row: dict[str, str]) -> JobRecord:
     """Return the job of a row that `to_row` made."""
     values: dict[str, Any] = {name: json.loads(text) if name in _LISTS else text for name, text in row.items()}
-    values |= {name: row[name] or None for name in _TIMES}
-    return _RECORD.validate_python(values | {"policy": values, "history": values})
+    return _RECORD.validate_python(values | {name: row[name] or None for name in _TIMES})
 
 
 _MOST_DONE = 200
@@ -143,6 +137,6 @@ class JobFile(IndexFile):
     def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
         """Forget what was done long ago."""
         done = [each for each in self._all(database).records if each.state == "done"]
-        old = [each for each in done if each.history.last_run is not None and now - each.history.last_run > _KEEP_DONE]
+        old = [each for each in done if each.last_run is not None and now - each.last_run > _KEEP_DONE]
         for record in {each.id: each for each in (*old, *done[:-_MOST_DONE])}.values():
             database.execute("DELETE FROM jobs WHERE id = ?", (record.id,))

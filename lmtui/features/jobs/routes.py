@@ -107,6 +107,4 @@ async def _jobs_with(api: ApiContext, job_id: str) -> Jobs:
 
 
 def _job(job: JobRecord) -> JobInfo:
-    history = job.history
-    ran = {"runs": history.runs, "last_outcome": history.last_outcome, "last_session": history.last_session}
-    return filled(JobInfo, job, schedule=shown_schedule(job), **ran)
+    return filled(JobInfo, job, schedule=shown_schedule(job))

@@ -29,7 +29,6 @@ NAP_S = 0.5
 INBOX_NAP_S = 2.0
 EMPTY_NAP_S = 10.0  # without jobs and inbox, so that an idle host costs next to nothing
 PATIENCE_S = 20.0
-MOST_INTERVAL_S = 60.0
 _ENTRY_NAPS_S = (0.01, 0.02, 0.0)  # whoever asks whether the workspace is served holds its lock for a moment
 
 
@@ -73,7 +72,7 @@ class Scheduler:
 
     `serves` tells whether this process serves the workspace, and takes that over where nobody does.  `may_take` tells whether
     this process can have the session that a job needs; it blocks (disk).  `on_change` gets all jobs whenever they changed,
-    `on_problem` a line for the user.  `interval_s` is the most between two looks.
+    `on_problem` a line for the user.  `interval_s` is the most between two looks for a first job.
     """
 
     table: JobFile
@@ -83,7 +82,7 @@ class Scheduler:
     may_take: Callable[[JobRecord], bool]
     on_change: Callable[[Sequence[JobRecord]], None]
     on_problem: Callable[[str], None]
-    interval_s: float = MOST_INTERVAL_S
+    interval_s: float = EMPTY_NAP_S
     clock: Clock = field(default_factory=Clock)
     _read: JobsRead = field(init=False, default=JobsRead())
     _version: int = field(init=False, default=-1)
@@ -128,7 +127,7 @@ class Scheduler:
                 task.add_done_callback(_log_failure)
                 self._running[record.claim] = task
             elif not record.is_enabled:
-                why = record.history.last_outcome
+                why = record.last_outcome
                 self.on_problem(f"job {record.id} ({record.title}) was {why}; `lmtui jobs resume {record.id}`")
         if self._read != before:
             if self._read.problem:
@@ -191,7 +190,7 @@ class Scheduler:
     def _nap_s(self) -> float:
         """Return how long nothing is due, in short naps: a clock that is set, or a sleep of the machine, is noticed."""
         if not self._read.records:
-            return min(self.interval_s, INBOX_NAP_S if self.inbox.may_read() else EMPTY_NAP_S)
+            return max(0.05, min(self.interval_s, INBOX_NAP_S if self.inbox.may_read() else EMPTY_NAP_S))
         due = schedules.next_due(self._read.records)
         left_s = (due - self.clock.wall()).total_seconds() if due is not None else NAP_S
         return min(NAP_S, max(left_s, 0.05)) if left_s > 0 else NAP_S

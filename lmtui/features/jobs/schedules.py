@@ -16,7 +16,7 @@ from cronsim import CronSim, CronSimError
 
 from lmtui.core.errors import UsageError
 from lmtui.core.times import clock_time, read_moment, span_s, zone_of
-from lmtui.features.jobs.values import JobHistory, JobRecord, Missed
+from lmtui.features.jobs.values import JobRecord, Missed
 
 SHORTS = {
     "@hourly": "0 * * * *",
@@ -147,16 +147,14 @@ def claim_due(
     for record in sorted(records, key=lambda job: job.due or now):
         if not is_due(record, now):
             continue
-        history = record.history
-        if history.attempts >= MOST_ATTEMPTS:
-            outcome = f"given up: lmtui ended {history.attempts} times while it ran"
-            yield replace(record, is_enabled=False, history=replace(history, attempts=0, last_outcome=outcome))
+        if record.attempts >= MOST_ATTEMPTS:
+            outcome = f"given up: lmtui ended {record.attempts} times while it ran"
+            yield replace(record, is_enabled=False, attempts=0, last_outcome=outcome)
         elif _is_missed(record, now):
-            yield replace(record, due=due_after(record, now), history=replace(history, last_outcome="missed"))
+            yield replace(record, due=due_after(record, now), last_outcome="missed")
         elif claimed < most and may_take(record):
             claimed += 1
-            past = replace(history, attempts=history.attempts + 1, last_run=now)
-            yield replace(record, claim=secrets.token_hex(8), history=past)
+            yield replace(record, claim=secrets.token_hex(8), attempts=record.attempts + 1, last_run=now)
 
 
 def is_due(record: JobRecord, now: datetime) -> bool:
@@ -173,30 +171,28 @@ def recovered(records: Sequence[JobRecord], own: Sequence[str], may_take: Callab
 
 def _is_missed(record: JobRecord, now: datetime) -> bool:
     """Tell whether a run is left out; one that was begun and not ended is not."""
-    is_new = record.history.attempts == 0 and record.history.tries == 0 and not record.history.begun_session
+    is_new = record.attempts == 0 and record.tries == 0 and not record.begun_session
     is_late = record.due is not None and now - record.due > LATE
     return record.missed is Missed.SKIP and is_new and is_late and due_after(record, now) is not None
 
 
 def begun(record: JobRecord, session_id: str, seq: int) -> JobRecord:
     """Return a job with its session and the session's last event; a job that continues keeps the first."""
-    past = record.history
-    first = past.begun_seq if past.begun_session == session_id else seq
-    return replace(record, history=replace(past, last_session=session_id, begun_session=session_id, begun_seq=first))
+    first = record.begun_seq if record.begun_session == session_id else seq
+    return replace(record, last_session=session_id, begun_session=session_id, begun_seq=first)
 
 
 def ended(record: JobRecord, outcome: str, now: datetime) -> JobRecord:
     """Return a job as a run leaves it that came to an end, however it did."""
-    due, past = due_after(record, now), record.history
-    if record.due is not None and past.last_run is not None and record.due > past.last_run:
-        due = record.due  # it was made due again while it ran
-    history = JobHistory(
-        runs=past.runs + 1,
-        last_run=past.last_run,
-        last_outcome=outcome[:_MOST_OUTCOME_CHARS],
-        last_session=past.last_session,
-    )
-    return replace(record, claim="", history=history, due=due)
+    is_due_again = record.due is not None and record.last_run is not None and record.due > record.last_run
+    due = record.due if is_due_again else due_after(record, now)  # it was made due again while it ran
+    record = replace(fresh(record), claim="", begun_session="", begun_seq=0, due=due)
+    return replace(record, runs=record.runs + 1, last_outcome=outcome[:_MOST_OUTCOME_CHARS])
+
+
+def fresh(record: JobRecord) -> JobRecord:
+    """Return a job without the runs that failed."""
+    return replace(record, attempts=0, tries=0, again=None)
 
 
 def given_back(record: JobRecord) -> JobRecord:
@@ -204,7 +200,7 @@ def given_back(record: JobRecord) -> JobRecord:
 
     What was begun stays begun, so that the next run continues in its session.
     """
-    return replace(record, claim="", history=replace(record.history, attempts=max(0, record.history.attempts - 1)))
+    return replace(record, claim="", attempts=max(0, record.attempts - 1))
 
 
 def put_off(record: JobRecord, why: str, now: datetime) -> JobRecord:
@@ -212,21 +208,20 @@ def put_off(record: JobRecord, why: str, now: datetime) -> JobRecord:
 
     What was begun stays begun.  After too many tries, or for a time that is not to be made up for, the run is at its end.
     """
-    tries = record.history.tries
+    tries = record.tries
     again = now + timedelta(seconds=AWAY_S[min(tries, len(AWAY_S) - 1)])
     is_late = record.missed is Missed.SKIP and record.due is not None and again - record.due > LATE
     if tries + 1 >= MOST_TRIES or (is_late and due_after(record, now) is not None):
         return ended(record, f"error: {why}" + (f" (tried {tries + 1} times)" if tries else ""), now)
-    record = given_back(record)
     outcome = f"waiting for the server: {why}"[:_MOST_OUTCOME_CHARS]
-    return replace(record, history=replace(record.history, tries=tries + 1, again=again, last_outcome=outcome))
+    return replace(given_back(record), tries=tries + 1, again=again, last_outcome=outcome)
 
 
 def server_is_back(records: Sequence[JobRecord], now: datetime) -> Iterator[JobRecord]:
     """Yield the jobs that wait for a model server as those that need not wait any longer: another job's run had one."""
     for record in records:
-        if record.history.again is not None and record.history.again > now and not record.claim:
-            yield replace(record, history=replace(record.history, again=now))
+        if record.again is not None and record.again > now and not record.claim:
+            yield replace(record, again=now)
 
 
 def due_after(record: JobRecord, now: datetime) -> datetime | None:

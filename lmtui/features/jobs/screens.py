@@ -74,7 +74,7 @@ class JobList(ListDialog[JobRecord, str | None]):
     def line(self, row: JobRecord, width: int) -> Line:
         """Return a job in aligned columns."""
         sign, style = SIGNS[row.state]
-        outcome = "no server yet" if row.history.tries else sanitize_line(row.history.last_outcome).partition(":")[0]
+        outcome = "no server yet" if row.tries else sanitize_line(row.last_outcome).partition(":")[0]
         room = max(10, width - _WHEN_CELLS - 5 - 18)
         return (
             (f" {sign} ", style),
@@ -94,8 +94,8 @@ class JobList(ListDialog[JobRecord, str | None]):
         job = self.current
         if job is None:
             return
-        if job.history.last_session or job.session:
-            _ = self.dismiss(job.history.last_session or job.session)
+        if job.last_session or job.session:
+            _ = self.dismiss(job.last_session or job.session)
         else:
             self.say("not run yet", "$text-muted")
 
@@ -139,22 +139,22 @@ def when_text(job: JobRecord, now: datetime) -> str:
     """Return when a job runs next, or what continues with it."""
     if job.state != "waiting":
         return job.state
-    again = "again " if job.history.tries else ""
+    again = "again " if job.tries else ""
     return f"{again}{moment_text(job.next_time, now, LocalZone())}" if job.next_time is not None else "at start"
 
 
 def whole_text(job: JobRecord, now: datetime) -> str:
     """Return what there is to know of a job, on a few lines."""
     schedule = "wakes its session" if job.kind == "wake" else f"{job.schedule} {job.zone}".strip()
-    mode, past, outcome = job.policy.mode, job.history, sanitize_line(job.history.last_outcome)
-    parts = [schedule, f"mode {mode}" if mode else "", pluralize(past.runs, "run") if past.runs else "not run yet"]
-    parts += [f"tried {pluralize(past.tries, 'time')}: {outcome}"] if past.tries else []
+    outcome = sanitize_line(job.last_outcome)
+    parts = [schedule, f"mode {job.mode}" if job.mode else "", pluralize(job.runs, "run") if job.runs else "not run yet"]
+    parts += [f"tried {pluralize(job.tries, 'time')}: {outcome}"] if job.tries else []
     last = ""
-    if past.last_run is not None and job.claim:
-        last = f"runs since {moment_text(past.last_run, now, LocalZone())}"
-    elif past.last_run is not None and not past.tries:
-        last = f"last {moment_text(past.last_run, now, LocalZone())}: {outcome}"
-    own = (("allow", job.policy.allow), ("deny", job.policy.deny))
+    if job.last_run is not None and job.claim:
+        last = f"runs since {moment_text(job.last_run, now, LocalZone())}"
+    elif job.last_run is not None and not job.tries:
+        last = f"last {moment_text(job.last_run, now, LocalZone())}: {outcome}"
+    own = (("allow", job.allow), ("deny", job.deny))
     rules = " ".join(f"{word} {sanitize_line(rule)}" for word, rules in own for rule in rules)
     return " · ".join(part for part in (*parts, last, rules) if part)
 

@@ -21,13 +21,12 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_runs import JobRuns, job_policy
 from lmtui.features.jobs.job_table import JobFile, ServingLock
-from lmtui.features.jobs.scheduler import MOST_INTERVAL_S, Scheduler
-from lmtui.features.jobs.schedules import first_time, read_schedule
+from lmtui.features.jobs.scheduler import EMPTY_NAP_S, Scheduler
+from lmtui.features.jobs.schedules import first_time, fresh, read_schedule
 from lmtui.features.jobs.values import (
     MAX_TEXT_CHARS,
     MAX_TITLE_CHARS,
     JobKind,
-    JobPolicy,
     JobRecord,
     Jobs,
     JobsRead,
@@ -50,7 +49,7 @@ def told(records: Sequence[JobRecord]) -> WaitingChanged:
 
 def shown_time(job: JobRecord) -> datetime | None:
     """Return the time that is next to a job, None where it is paused."""
-    return job.history.last_run if job.claim else job.next_time if job.is_enabled else None
+    return job.last_run if job.claim else job.next_time if job.is_enabled else None
 
 
 class WorkspaceJobs(WorkspaceFeature):
@@ -104,7 +103,7 @@ class WorkspaceJobs(WorkspaceFeature):
 
     async def run_now(self, job_id: str) -> JobRecord:
         now = datetime.now(UTC)
-        return await self._change_one(job_id, lambda job: replace(job, due=now, is_enabled=True, history=job.history.retried()))
+        return await self._change_one(job_id, lambda job: replace(fresh(job), due=now, is_enabled=True))
 
     async def pause(self, job_id: str) -> JobRecord:
         return await self._change_one(job_id, lambda job: replace(job, is_enabled=False))
@@ -131,17 +130,17 @@ class WorkspaceJobs(WorkspaceFeature):
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
+    async def serve(self, *, until_empty: bool = False, interval_s: float = EMPTY_NAP_S) -> None:
         """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
 
-        While another process serves the folder, only jobs of sessions that are open here are run.  `interval_s` is how long it
-        relies on being told of changes (0: the default, 60).  Cancelled, what runs is stopped and saved; the next reruns it.
+        While another process serves the folder, only jobs of sessions that are open here are run.  `interval_s` is the most
+        between two looks for a first job.  Cancelled, what runs is stopped and saved; the next reruns it.
         """
         if self._task is not None:
             raise JobsError("this process runs jobs already")
         self._task = asyncio.current_task()
         try:
-            self._scheduler = self._make_scheduler(interval_s or MOST_INTERVAL_S)
+            self._scheduler = self._make_scheduler(interval_s)
             await self._scheduler.work(until_empty=until_empty)
         finally:
             self._scheduler = self._task = None
@@ -202,7 +201,7 @@ class WorkspaceJobs(WorkspaceFeature):
 
     def _may_take(self, job: JobRecord) -> bool:
         """Tell whether a job can have its session: it is open here, or nobody's while this process serves the folder."""
-        wanted = job.history.begun_session or job.session
+        wanted = job.begun_session or job.session
         if self.runs.is_taken(job):
             return False
         if wanted and self.host.is_open(wanted):
@@ -262,8 +261,8 @@ class SessionWaits:
             found = await asyncio.to_thread(self._open_waits.look)
             records = (await self._jobs.read()).records if found else ()
             for wait in found:
-                here = [each for each in records if each.history.begun_session == wait.session_id]
-                running = next((each for each in here if each.history.begun_seq < wait.seq), None)
+                here = [each for each in records if each.begun_session == wait.session_id]
+                running = next((each for each in here if each.begun_seq < wait.seq), None)
                 await self._jobs.put(wake_job(wait.session_id, wait.event, wait.seq, running))
             await asyncio.to_thread(self._open_waits.remember)
         except JobsError as error:
@@ -324,7 +323,9 @@ def wake_job(session_id: str, event: WaitSet, seq: int, running: JobRecord | Non
         schedule=f"at {until.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
         due=until,
         session=session_id,
-        policy=running.policy if running is not None else JobPolicy(),
+        mode=running.mode if running is not None else "",
+        allow=running.allow if running is not None else (),
+        deny=running.deny if running is not None else (),
         source=f"wait {session_id} {seq}",
     )
 
@@ -367,7 +368,9 @@ def checked_job(wanted: NewJob, workspace: Path) -> JobRecord:
         zone=wanted.zone,
         due=due,
         session=_own_session(wanted.session, workspace) if wanted.session else "",
-        policy=JobPolicy(wanted.mode, wanted.allow, wanted.deny),
+        mode=wanted.mode,
+        allow=wanted.allow,
+        deny=wanted.deny,
         missed=wanted.missed,
     )
     _ = job_policy(record)
@@ -375,7 +378,7 @@ def checked_job(wanted: NewJob, workspace: Path) -> JobRecord:
 
 
 def _given_up(job: JobRecord, why: str) -> JobRecord:
-    return replace(job, due=None, history=replace(job.history, last_outcome=why))
+    return replace(job, due=None, last_outcome=why)
 
 
 def resumed(job: JobRecord) -> JobRecord:
@@ -386,7 +389,7 @@ def resumed(job: JobRecord) -> JobRecord:
     if due is not None and due < now:
         later = first_time(read_schedule(job.schedule, now, zone), now, zone)
         due = later if later is not None and later > now else now
-    return replace(job, is_enabled=True, history=job.history.retried(), due=due)
+    return replace(fresh(job), is_enabled=True, due=due)
 
 
 def _own_session(wanted: str, workspace: Path) -> str:

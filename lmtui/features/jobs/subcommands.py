@@ -16,6 +16,7 @@ from lmtui.command_line import Parser, add_common, make_parser, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
+from lmtui.features.jobs.scheduler import EMPTY_NAP_S
 from lmtui.features.jobs.service import WorkspaceJobs
 from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, job_lines, when_text
 from lmtui.features.service import CommandCall, FeatureHost, Import, stopping, text_to_import
@@ -124,7 +125,9 @@ def scheduler_parser() -> Parser:
     """Return the parser of `lmtui scheduler`."""
     parser = make_parser("scheduler", "Run jobs at their time, without a screen, until stopped.", "lmtui scheduler --once")
     parser.add_argument("--once", action="store_true", help="run what is due now, then end")
-    parser.add_argument("--interval-s", type=float, metavar="N", help="check jobs at least every N seconds")
+    parser.add_argument(
+        "--interval-s", type=float, default=EMPTY_NAP_S, metavar="N", help="check jobs at least every N seconds"
+    )
     add_common(parser)
     return parser
 
@@ -142,7 +145,7 @@ async def scheduler(call: CommandCall) -> int:
         _ = jobs.follow_changes(teller.take)
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with stopping(stop):
-            serving = asyncio.ensure_future(jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0))
+            serving = asyncio.ensure_future(jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s))
             await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
             is_stopped = not serving.done()
             await jobs.stop()
@@ -162,27 +165,26 @@ class _Teller:
 
     def __init__(self, records: Sequence[JobRecord]) -> None:
         self._told = {job.id: _state(job) for job in records}
-        self._runs = {job.id: job.history.runs for job in records}
+        self._runs = {job.id: job.runs for job in records}
 
     def take(self, records: Sequence[JobRecord]) -> None:
         """Take the jobs as they are now."""
         for job in records:
-            past = job.history
-            line = f"{job.title}  begins" if job.claim else f"{job.title}  {past.last_outcome}  {past.last_session}"
+            line = f"{job.title}  begins" if job.claim else f"{job.title}  {job.last_outcome}  {job.last_session}"
             state = _state(job)
-            if (job.claim or past.runs or past.tries) and self._told.get(job.id) != state:
+            if (job.claim or job.runs or job.tries) and self._told.get(job.id) != state:
                 print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {sanitize_line(line)}", file=sys.stderr, flush=True)
             self._told[job.id] = state
 
     def has_failed(self, records: Sequence[JobRecord]) -> bool:
         """Tell whether a job that ran did not end well."""
-        ran = (job.history for job in records if job.history.runs > self._runs.get(job.id, 0))
-        return any(not past.last_outcome.startswith("done") for past in ran)
+        ran = (job for job in records if job.runs > self._runs.get(job.id, 0))
+        return any(not job.last_outcome.startswith("done") for job in ran)
 
     def end_words(self, records: Sequence[JobRecord], *, is_stopped: bool) -> str:
         """Return one line: how many jobs ran, what was stopped, what is next."""
-        ran = sum(max(0, job.history.runs - self._runs.get(job.id, 0)) for job in records)
-        cut = sum(bool(job.history.begun_session) and not job.claim for job in records)
+        ran = sum(max(0, job.runs - self._runs.get(job.id, 0)) for job in records)
+        cut = sum(bool(job.begun_session) and not job.claim for job in records)
         waiting = [job for job in records if job.next_time is not None and job.is_enabled and not job.claim]
         coming = min(waiting, key=lambda job: job.next_time or job.created, default=None)
         parts = [
@@ -195,7 +197,7 @@ class _Teller:
 
 
 def _state(job: JobRecord) -> str:
-    return f"{job.history.runs} {job.history.tries} {job.claim or job.history.last_outcome}"
+    return f"{job.runs} {job.tries} {job.claim or job.last_outcome}"
 
 
 def _print_json(records: Sequence[JobRecord]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -30,46 +30,22 @@ class Missed(StrEnum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, slots=True)
-class JobPolicy:
-    """What a job may do; without a `mode` that of the settings holds.  What needs approval is refused."""
-
-    mode: str = ""
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobHistory:
-    """How runs went.  `attempts` counts those that began and did not end, since the last that did; `tries` those in a row that
-    found no model server, after which it is run no earlier than `again` (UTC).  `last_outcome` is how the last one ended (a
-    turn's reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so that the
-    next one continues there, and `begun_seq` the last event that the session had before.
-    """
-
-    runs: int = 0
-    attempts: int = 0
-    tries: int = 0
-    again: datetime | None = None
-    last_run: datetime | None = None
-    last_outcome: str = ""
-    last_session: str = ""
-    begun_session: str = ""
-    begun_seq: int = 0
-
-    def retried(self) -> JobHistory:
-        """Return it without the runs that failed, for a job that the user starts again."""
-        return replace(self, attempts=0, tries=0, again=None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     """One job.
 
     `schedule` is in the form that `features.jobs.schedules` keeps, `zone` an IANA name or empty for the machine's own,
     `due` (UTC) the next time, None where there is none.  `session` is the session that it always runs in, else each run has a
-    fresh one.  `source` is unique to where it came from, so that one file becomes one job.  `claim` is unique to the run that
-    is under way, empty where none is.
+    fresh one.  `mode`, `allow` and `deny` say what it may do; without a `mode` that of the settings holds, and what needs
+    approval is refused.
+
+    `attempts` counts the runs that began and did not end, since the last that did; `tries` those in a row that found no model
+    server, after which it is run no earlier than `again` (UTC).  `last_outcome` is how the last one ended (a turn's reason, or
+    words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so that the next one continues
+    there, and `begun_seq` the last event that the session had before.
+
+    `source` is unique to where it came from, so that one file becomes one job.  `claim` is unique to the run that is under way,
+    empty where none is.  The order of the fields is that of the table's columns.
     """
 
     id: str
@@ -82,17 +58,26 @@ class JobRecord:
     due: datetime | None = None
     is_enabled: bool = True
     session: str = ""
-    policy: JobPolicy = JobPolicy()
+    mode: str = ""
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
     missed: Missed = Missed.RUN
-    history: JobHistory = JobHistory()
+    runs: int = 0
+    attempts: int = 0
+    tries: int = 0
+    again: datetime | None = None
+    last_run: datetime | None = None
+    last_outcome: str = ""
+    last_session: str = ""
+    begun_session: str = ""
+    begun_seq: int = 0
     source: str = ""
     claim: str = ""
 
     @property
     def next_time(self) -> datetime | None:
         """Return when it may run next, None where it is not going to by the clock."""
-        again = self.history.again
-        return max(self.due, again) if self.due is not None and again is not None else self.due
+        return max(self.due, self.again) if self.due is not None and self.again is not None else self.due
 
     @property
     def state(self) -> str:
@@ -181,7 +166,7 @@ def shown_schedule(job: JobRecord) -> str:
     """Return a job's schedule for a person, or what continues with it."""
     if job.claim:
         return "running"
-    if job.history.tries:
+    if job.tries:
         return "waits for the server"
     if job.kind is JobKind.WAKE:
         return "wakes a session"
@@ -198,11 +183,11 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
     if not records:
         yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
     for job in by_time(records):
-        last = f"  last: {sanitize_line(job.history.last_outcome)}" if job.history.last_outcome else ""
-        state = "failed" if job.state == "done" and last and not job.history.last_outcome.startswith("done") else job.state
-        where = f" in {job.history.last_session}" if job.history.last_session else ""
-        runs = f"  {pluralize(job.history.runs, 'run')}" if job.history.runs else ""
-        runs += f"  tried {pluralize(job.history.tries, 'time')}" if job.history.tries else ""
+        last = f"  last: {sanitize_line(job.last_outcome)}" if job.last_outcome else ""
+        state = "failed" if job.state == "done" and last and not job.last_outcome.startswith("done") else job.state
+        where = f" in {job.last_session}" if job.last_session else ""
+        runs = f"  {pluralize(job.runs, 'run')}" if job.runs else ""
+        runs += f"  tried {pluralize(job.tries, 'time')}" if job.tries else ""
         is_again = job.schedule not in ("once", "") and job.due is not None and not job.claim and job.is_enabled
         again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
         yield f"{job.id}  {state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
@@ -212,10 +197,10 @@ def when_text(job: JobRecord, now: datetime) -> str:
     """Return when a job runs next, or what is said in place of it."""
     zone = zone_of("")
     if job.claim:
-        return f"since {moment_text(job.history.last_run, now, zone)}" if job.history.last_run is not None else ""
+        return f"since {moment_text(job.last_run, now, zone)}" if job.last_run is not None else ""
     if job.next_time is None or not job.is_enabled:
         return shown_schedule(job)
-    if job.history.tries:
+    if job.tries:
         return f"again {moment_text(job.next_time, now, zone)}"
     if job.schedule == "once" and job.next_time <= now:
         return "now"

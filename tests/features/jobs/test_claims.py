@@ -30,7 +30,7 @@ def test_a_claimed_job_is_nobody_elses_until_who_could_run_it_sees_that_its_run_
     assert claimed(*held, now=LATE) == []
     assert dropped(held, (held[0].claim,)) == dropped(held, could_run=False) == dropped([JOB]) == []
     (free,) = dropped(held)
-    assert claimed(free)[0].history.attempts == 2
+    assert claimed(free)[0].attempts == 2
     others = [replace(JOB, id=name, due=after(-number)) for number, name in enumerate("bcd")]
     assert [job.id for job in claimed(JOB, *others, most=2)] == ["d", "c"], "the oldest first"
 
@@ -41,21 +41,20 @@ def test_a_job_that_ends_lmtui_three_times_is_given_up_and_a_stop_is_not_a_crash
         job = replace(claimed(job)[0], claim="")
     (given_up,) = claimed(job)
     assert (given_up.is_enabled, given_up.claim) == (False, "")
-    assert "3 times" in given_up.history.last_outcome
+    assert "3 times" in given_up.last_outcome
     job = schedules.given_back(schedules.begun(claimed(JOB)[0], "session", 7))
-    assert (job.claim, job.history.attempts, job.history.begun_session, job.due) == ("", 0, "session", START)
+    assert (job.claim, job.attempts, job.begun_session, job.due) == ("", 0, "session", START)
     job = schedules.begun(claimed(job)[0], "session", 30)
-    assert job.history.begun_seq == 7, "it continues what began there"
+    assert job.begun_seq == 7, "it continues what began there"
     job = schedules.ended(job, "done", START)
-    past = job.history
-    assert (past.begun_session, past.begun_seq, past.last_session, past.runs, job.due) == ("", 0, "session", 1, None)
+    assert (job.begun_session, job.begun_seq, job.last_session, job.runs, job.due) == ("", 0, "session", 1, None)
 
 
 def test_missed_runs_are_one_run_or_left_out_by_policy() -> None:
     daily = replace(JOB, schedule="daily 14:02", zone="UTC")
     skips = replace(daily, missed=Missed.SKIP)
     (skipped,) = claimed(skips, now=LATE)
-    assert (skipped.claim, skipped.due, skipped.history.last_outcome) == ("", START + timedelta(days=4), "missed")
+    assert (skipped.claim, skipped.due, skipped.last_outcome) == ("", START + timedelta(days=4), "missed")
     runs = (claimed(daily, now=LATE), claimed(skips, now=after(60)), claimed(replace(JOB, missed=Missed.SKIP), now=LATE))
     assert all(job.claim for (job,) in runs), "the last has no other time"
     assert schedules.ended(runs[0][0], "done", LATE).due == START + timedelta(days=4)
@@ -70,31 +69,31 @@ def test_a_job_without_a_server_is_tried_again_later_and_later_and_at_last_given
     job, at_s, waits = JOB, 0.0, list[float]()
     while job.due is not None:
         job = away(job, at_s)
-        if job.history.again is not None:
-            waits.append((job.history.again - START).total_seconds() - at_s)
+        if job.again is not None:
+            waits.append((job.again - START).total_seconds() - at_s)
             assert claimed(job, now=after(at_s + waits[-1] - 1)) == []
             at_s += waits[-1]
     assert waits[: len(AWAY_S)] == [*AWAY_S]
     assert len(waits) == MOST_TRIES - 1
     assert sum(waits) > 11 * 3600
-    assert job.history.last_outcome == f"error: nothing answers (tried {MOST_TRIES} times)"
-    assert (job.history.runs, job.history.tries, job.history.again, job.history.attempts, job.claim) == (1, 0, None, 0, "")
+    assert job.last_outcome == f"error: nothing answers (tried {MOST_TRIES} times)"
+    assert (job.runs, job.tries, job.again, job.attempts, job.claim) == (1, 0, None, 0, "")
 
 
 def test_the_beat_of_a_job_that_was_put_off_stays_and_what_waits_goes_on_as_soon_as_another_had_the_server() -> None:
     daily = replace(JOB, schedule="every 1h")
     job = away(away(daily, 0.0), 40.0)
-    assert (job.due, job.history.tries, job.history.last_outcome) == (START, 2, "waiting for the server: nothing answers")
+    assert (job.due, job.tries, job.last_outcome) == (START, 2, "waiting for the server: nothing answers")
     done = schedules.ended(claimed(job, now=after(200))[0], "done", after(210))
-    assert (done.due, done.history.tries, done.history.again) == (START + timedelta(hours=1), 0, None)
+    assert (done.due, done.tries, done.again) == (START + timedelta(hours=1), 0, None)
     job = away(away(JOB, 0.0), 31.0)
-    assert [each.history.again for each in schedules.server_is_back([job, JOB], after(40))] == [after(40)]
+    assert [each.again for each in schedules.server_is_back([job, JOB], after(40))] == [after(40)]
 
 
 def test_a_time_that_is_not_to_be_made_up_for_is_not_waited_for() -> None:
     job = replace(JOB, schedule="every 1h", missed=Missed.SKIP)
     for at_s in (0.0, 31.0, 92.0):
         job = away(job, at_s)
-        assert job.history.tries
+        assert job.tries
     job = away(job, 213.0)
-    assert (job.history.last_outcome, job.due) == ("error: nothing answers (tried 4 times)", START + timedelta(hours=1))
+    assert (job.last_outcome, job.due) == ("error: nothing answers (tried 4 times)", START + timedelta(hours=1))

@@ -14,7 +14,7 @@ from lmtui.core.errors import JobsError
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.scheduler import Began, Clock, RunEnd, Scheduler
-from lmtui.features.jobs.values import JobHistory, JobRecord
+from lmtui.features.jobs.values import JobRecord
 from tests.waiting import PATIENCE_S, until
 
 START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
@@ -166,7 +166,7 @@ async def test_only_so_many_jobs_run_at_once_and_all_of_them_in_the_end(make_wor
     def release() -> bool:
         for job_id, _ in world.ran:
             world.gates[job_id].set()
-        return all(each.history.runs for each in world.table.read().records)
+        return all(each.runs for each in world.table.read().records)
 
     await world.work_until(release)
     assert world.most_running <= 4
@@ -179,11 +179,11 @@ async def test_a_stop_gives_back_what_ran_and_the_next_scheduler_goes_on_also_af
     await world.work_until(lambda: bool(world.ran))
     given_back = world.job()
     assert world.stopped == ["a"]
-    assert (given_back.claim, given_back.history.attempts, given_back.history.begun_session) == ("", 0, "session of a")
+    assert (given_back.claim, given_back.attempts, given_back.begun_session) == ("", 0, "session of a")
     world.table.change(lambda jobs: [replace(each, claim="of a process that died") for each in jobs])
     world.gates["a"].set()
-    await world.work_until(lambda: world.job().history.runs == 1)
-    assert (world.job().claim, world.job().history.begun_session) == ("", "")
+    await world.work_until(lambda: world.job().runs == 1)
+    assert (world.job().claim, world.job().begun_session) == ("", "")
 
 
 async def test_who_does_not_serve_runs_what_is_open_here_and_takes_over_when_nobody_serves(make_world: Make) -> None:
@@ -218,24 +218,24 @@ async def test_a_job_whose_server_is_away_runs_when_it_is_back_and_what_waits_wi
     await world.work_until(lambda: len(world.ran) == 3)
     assert sorted(job_id for job_id, _ in world.ran) == ["a", "b", "c"]
     assert all(at_s < 810.0 for _, at_s in world.ran)
-    assert all(each.history.tries == 0 and each.history.again is None for each in world.table.read().records)
+    assert all(each.tries == 0 and each.again is None for each in world.table.read().records)
 
 
 async def test_the_jobs_of_a_start_run_once_and_one_pass_runs_what_is_due_and_ends(make_world: Make) -> None:
     world = make_world(job("start", None, "startup"), job("a"), job("later", 5000.0))
     await world.one_pass()
     assert sorted(job_id for job_id, _ in world.ran) == ["a", "start"]
-    assert [each.history.runs for each in map(world.job, ("start", "a", "later"))] == [1, 1, 0]
+    assert [each.runs for each in map(world.job, ("start", "a", "later"))] == [1, 1, 0]
     world = make_world(job("gone"))
     world.away.add("gone")
     await world.one_pass()
-    assert world.job("gone").history.tries == 1
+    assert world.job("gone").tries == 1
 
 
 async def test_a_table_that_fails_and_a_job_that_ended_lmtui_three_times_are_told_once(
     make_world: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(replace(job(), history=JobHistory(attempts=3)))
+    world = make_world(replace(job(), attempts=3))
     await world.work_until(lambda: bool(world.told))
     assert "given up" in world.told[0]
     assert world.ran == []
