@@ -11,7 +11,7 @@ from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import Envelope, Event, ModelChanged, SessionOpened, SessionRenamed, TurnEnded, TurnReason, UsageUpdated
 from lmtui.core.messages import Usage
 from lmtui.features.usage.service import UsageLogs
-from lmtui.features.usage.values import SLOT_S, UsageRange, UsageSum, usage_report
+from lmtui.features.usage.values import UsageRange, UsageSum, slot_name, usage_report
 from lmtui.store.projects import ProjectStore
 from lmtui.store.session_logs import SessionStore, encode
 from tests.sets import for_each
@@ -53,7 +53,7 @@ def total(logs: UsageLogs | None = None) -> UsageSum:
 
 
 def models() -> dict[str, UsageSum]:
-    return {each.name: each.sum for each in usage_report(UsageLogs().read()[0], UsageRange.ALL, NOW, UTC).models}
+    return {each.name: each.sum for each in usage_report(UsageLogs().read()[0], UsageRange.ALL, NOW, UTC).tables["model"]}
 
 
 def test_requests_and_turns_of_all_folders_are_counted_by_model(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_requests_and_turns_of_all_folders_are_counted_by_model(tmp_path: Path) 
         [], [(str(tmp_path / "a"), "first⏎line"), (str(tmp_path / "b"), "")],
     )  # fmt: skip
     assert models() == {"m": UsageSum(2, 2000, 48, 1200, 1, 5.0, 7.0), "d": UsageSum(1, 10, 1, 0)}
-    assert {slot for each in found for slot, *_ in each.slots} == {int(NOW.timestamp()) // SLOT_S}
+    assert {slot.partition(" ")[0] for each in found for slot in each.slots} == {slot_name(NOW, "")[:-1]}
 
 
 def test_a_sub_agents_requests_count_once_and_with_their_own_model(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.features.usage.values import (
-    SLOT_S,
     LogUsage,
     UsageRange,
     UsageRow,
     UsageSum,
+    slot_name,
     usage_json,
     usage_lines,
     usage_report,
@@ -20,12 +20,10 @@ from lmtui.features.usage.values import (
 NOW = datetime(2026, 3, 30, 12, tzinfo=UTC)
 
 
-def slot(moment: datetime) -> int:
-    return int(moment.timestamp() // SLOT_S)
-
-
 def log(number: int, *parts: tuple[datetime, str, UsageSum], folder: str = "/w") -> LogUsage:
-    slots = tuple((slot(at), model, spent) for at, model, spent in parts)
+    slots = dict[str, UsageSum]()
+    for at, model, spent in parts:
+        slots[slot_name(at, model)] = slots.get(slot_name(at, model), UsageSum()) + spent
     return LogUsage(f"2026010{number}_000000_abcdef", folder, f"task {number}", slots)
 
 
@@ -37,10 +35,10 @@ def test_sums_are_by_day_model_folder_and_session_with_the_most_first() -> None:
     big = UsageSum(1, 1000, 1, 0, 0, 1.0)
     logs = [log(1, (NOW, "a", ONE), (yesterday, "b", big)), log(2, (NOW, "a", ONE), folder="/v"), log(3)]
     report = usage_report(logs, UsageRange.WEEK, NOW, UTC, ["1 log could not be read"])
-    assert [(each.name, each.sum.prompt_tokens) for each in report.days] == [("2026-03-29", 1000), ("2026-03-30", 200)]
-    assert [(each.name, each.sum) for each in report.models] == [("b", big), ("a", ONE + ONE)]
-    assert [each.name for each in report.folders] == ["/w", "/v"]
-    assert report.sessions[1] == UsageRow("20260101_000000_abcdef", ONE + big, "task 1", "/w")
+    assert [(each.name, each.sum.prompt_tokens) for each in report.tables["day"]] == [("2026-03-29", 1000), ("2026-03-30", 200)]
+    assert [(each.name, each.sum) for each in report.tables["model"]] == [("b", big), ("a", ONE + ONE)]
+    assert [each.name for each in report.tables["folder"]] == ["/w", "/v"]
+    assert report.tables["session"][1] == UsageRow("20260101_000000_abcdef", ONE + big, "task 1", "/w")
     told = json.loads(json.dumps(usage_json(report)))
     spent = {"requests", "prompt_tokens", "completion_tokens", "cached_tokens", "turns", "model_s", "turn_s"}
     assert set(told) == {"range", "first", "last", "total", "days", "models", "folders", "sessions", "problems"}
@@ -55,7 +53,7 @@ def test_every_table_adds_up_to_the_total(parts: list[tuple[int, str, int]]) -> 
     logs = [log(number, *spent[number::3], folder=f"/{number % 2}") for number in range(3)]
     for chosen in UsageRange:
         report = usage_report(logs, chosen, NOW, UTC)
-        for rows in (report.days, report.models, report.folders, report.sessions):
+        for rows in report.tables.values():
             assert sum((each.sum for each in rows), UsageSum()) == report.total
 
 

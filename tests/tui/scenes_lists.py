@@ -12,7 +12,7 @@ from lmtui.core.folders import KnownProject
 from lmtui.core.sessions import AgentRow, SessionSummary
 from lmtui.core.tool_servers import Form
 from lmtui.features.jobs.values import JobKind, JobRecord
-from lmtui.features.usage.values import SLOT_S, LogUsage, UsageSum
+from lmtui.features.usage.values import LogUsage, UsageSum, slot_name
 from tests.tui.driving import Driver
 from tests.tui.fake_batches import PROGRESS, ROWS
 from tests.tui.fake_mcp import NOW, some_servers
@@ -106,16 +106,14 @@ MODELS = ("qwen3-coder-30b-a3b-instruct", "devstral-24b", "\x1b[2Ja[red]-tiny")
 def use_usage(host: FakeHost) -> None:
     """Let three models have worked in two folders for a month."""
     for number, days in enumerate(DAYS_AGO):
-        slot = int((NOW - timedelta(days=days)).timestamp()) // SLOT_S
+        slot = slot_name(NOW - timedelta(days=days), MODELS[number % 3])
         spent = UsageSum(
             7 + number, 40_000 * (number % 5 + 1), 3_100 * (number % 4 + 1), 31_000 * (number % 5 + 1), 2, 95.5 * (number + 1),
             400.0 * (number + 1),
         )  # fmt: skip
         folder = str(host.workspace) if number % 3 else "/home/ada/src/lexer"
         session = f"202603{number:02}_030405_abcdef"
-        host.extensions.usage.logs.append(
-            LogUsage(session, folder, f"Task {number}: nested comments", ((slot, MODELS[number % 3], spent),))
-        )
+        host.extensions.usage.logs.append(LogUsage(session, folder, f"Task {number}: nested comments", {slot: spent}))
 
 
 FORM = Form(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -23,7 +22,6 @@ from lmtui.features.usage.values import (
     empty_text,
     row_cells,
     row_name,
-    rows_of,
     time_text,
     total_text,
 )
@@ -43,29 +41,20 @@ _PARTS = " ▁▂▃▄▅▆▇█"
 _CHART_ROWS = ((36, 4), (24, 3), (18, 2))  # rows of the screen, and of the bars then
 
 
-@dataclass(frozen=True, slots=True)
-class DayBar:
-    """The tokens of the days from `first` to `last`."""
+def day_bars(report: UsageReport, most: int) -> tuple[date, date, int, list[int]]:
+    """Return the tokens of a report in at most so many bars, each of equally many days.
 
-    first: date
-    last: date
-    tokens: int
-
-
-def day_bars(report: UsageReport, most: int) -> list[DayBar]:
-    """Return the days of a report in at most so many bars of equally many days; the first may begin before the range."""
-    if not report.days:
-        return []
-    used = {date.fromisoformat(each.name): each.sum.tokens for each in report.days}
+    Returns:
+        The first day, which may be before the range, the last one, the days of a bar, and the tokens of each bar.
+    """
+    used = {date.fromisoformat(each.name): each.sum.tokens for each in report.tables["day"]}
     first, last = report.first or min(used), max(report.last, *used)
     days = (last - first).days + 1
     size = -(-days // max(1, most))
-    count = -(-days // size)
-    tokens = [0] * count
+    tokens = [0] * -(-days // size)
     for day, amount in used.items():
-        tokens[count - 1 - (last - day).days // size] += amount
-    ends = [last - timedelta(days=size * (count - 1 - at)) for at in range(count)]
-    return [DayBar(end - timedelta(days=size - 1), end, amount) for end, amount in zip(ends, tokens, strict=True)]
+        tokens[-1 - (last - day).days // size] += amount
+    return last - timedelta(days=size * len(tokens) - 1), last, size, tokens
 
 
 def chart_rows(values: Sequence[int], height: int, width: int) -> list[str]:
@@ -108,7 +97,7 @@ class UsageList(ListDialog[UsageRow, None]):
         if report is None or not self.is_attached:
             return
         self.box.count(f"{RANGE_NAMES[report.range]} · by {self._shown}")
-        rows = rows_of(report, self._shown)
+        rows = report.tables[self._shown]
         more = "" if report.range is UsageRange.ALL else " Press → to count more days."
         self.table.empty_text = "" if rows else empty_text(report) + more
         self.box.show_head(self._head(report) if rows else "")
@@ -117,21 +106,19 @@ class UsageList(ListDialog[UsageRow, None]):
     def _head(self, report: UsageReport) -> Content:
         room = max(10, self.table.content_width - 2)
         height = next((rows for screen, rows in _CHART_ROWS if self.app.size.height >= screen), 0)
-        bars = day_bars(report, room)
+        *days, size, bars = day_bars(report, room)
         total = Content(total_text(report.total))
         if len(bars) < 2 or not height:
             return total
-        width = min(_WIDEST_BAR, room // len(bars))
-        chart = "\n".join(chart_rows([each.tokens for each in bars], height, width))
-        size = (bars[0].last - bars[0].first).days + 1
-        most = f"most {amount_text(max(each.tokens for each in bars))} in {'a day' if size == 1 else f'{size} days'}"
-        first, last = (f"{each:%d %b}".lstrip("0") for each in (bars[0].first, bars[-1].last))
+        chart = "\n".join(chart_rows(bars, height, min(_WIDEST_BAR, room // len(bars))))
+        most = f"most {amount_text(max(bars))} in {'a day' if size == 1 else f'{size} days'}"
+        first, last = (f"{each:%d %b}".lstrip("0") for each in days)
         axis = f"{first} – {last} · {most}"
         return Content("\n").join((total, Content.styled(chart, "$accent"), Content.styled(axis, "$text-muted")))
 
     def columns(self, width: int) -> Line:
         """Return the names of the columns."""
-        if self._report is None or not self._report.sessions:
+        if self._report is None or not self._report.tables["session"]:
             return ()
         names, room = _columns(width)
         return ((pad(self._shown, room) + "".join(f"{name:>{_CELLS[name]}}" for name in names), "muted"),)

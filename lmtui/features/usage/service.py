@@ -13,7 +13,7 @@ import math
 import re
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,13 +28,13 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone
 from lmtui.features.service import CommandCall, FeatureHost, WorkspaceFeature
 from lmtui.features.usage.values import (
-    SLOT_S,
     TABLES,
     LogUsage,
     UsageRange,
     UsageReport,
     UsageReports,
     UsageSum,
+    slot_name,
     usage_json,
     usage_lines,
     usage_range,
@@ -102,14 +102,8 @@ class _LogScan:
                     self._add(time, self.model, UsageSum(turns=1, turn_s=_seconds(event.get("elapsed_s", 0.0))))
 
     def _add(self, time: str, model: str, spent: UsageSum) -> None:
-        key = f"{int(read_time(time).timestamp() // SLOT_S)} {model or UNKNOWN_MODEL}"
+        key = slot_name(read_time(time), model or UNKNOWN_MODEL)
         self.sums[key] = self.sums.get(key, UsageSum()) + spent
-
-    def slots(self) -> Iterator[tuple[int, str, UsageSum]]:
-        """Yield the sums with their quarters of an hour and models."""
-        for key, spent in self.sums.items():
-            slot, _, model = key.partition(" ")
-            yield int(slot), model, spent
 
 
 _SCANS = TypeAdapter(dict[str, _LogScan])
@@ -163,7 +157,7 @@ class UsageLogs:
                     continue
                 now[path.stem], is_new = scan, is_new or has_grown
                 if scan.is_session:
-                    found.append(LogUsage(path.stem, str(folder), scan.title, tuple(scan.slots())))
+                    found.append(LogUsage(path.stem, str(folder), scan.title, dict(scan.sums)))
             self._known = now
             if is_new:
                 self._keep(now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -13,7 +13,8 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 
 NO_USAGE = "No usage yet. Tokens, requests and time appear here after the first answer of a model."
 SCOPE = "usage"  # of its keys
-SLOT_S = 900  # a quarter of an hour: in every zone the days begin between two of them
+TABLES = ("day", "model", "folder", "session")
+_SLOT_S = 900  # a quarter of an hour: in every zone the days begin between two of them
 
 
 class UsageRange(StrEnum):
@@ -75,12 +76,17 @@ _PARTS = tuple(part.name for part in fields(UsageSum))
 
 @dataclass(frozen=True, slots=True)
 class LogUsage:
-    """What the log of one session says: sums by quarter of an hour (counted from 1970, UTC) and model."""
+    """What the log of one session says: sums by `slot_name`."""
 
     session: str
     folder: str
     title: str = ""
-    slots: tuple[tuple[int, str, UsageSum], ...] = ()
+    slots: Mapping[str, UsageSum] = field(default_factory=dict)
+
+
+def slot_name(moment: datetime, model: str) -> str:
+    """Return the name of what a model costs in a quarter of an hour: its number since 1970 (UTC), and the model."""
+    return f"{int(moment.timestamp() // _SLOT_S)} {model}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +101,17 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """What a range of days cost.  `first` is None where all count.  Days without requests are left out.
+    """What a range of days cost.  `first` is None where all count.
 
-    Days are in order; models and folders begin with most tokens, sessions with the newest.  `problems` are logs that could not
-    be read.
+    `tables` are by day, model, folder and session, as in `TABLES`.  Days are in order, those without requests left out; models
+    and folders begin with most tokens, sessions with the newest.  `problems` are logs that could not be read.
     """
 
     range: UsageRange
     first: date | None
     last: date
     total: UsageSum = field(default_factory=UsageSum)
-    days: tuple[UsageRow, ...] = ()
-    models: tuple[UsageRow, ...] = ()
-    folders: tuple[UsageRow, ...] = ()
-    sessions: tuple[UsageRow, ...] = ()
+    tables: Mapping[str, tuple[UsageRow, ...]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
 
@@ -130,53 +133,44 @@ def usage_report(
     models: dict[str, UsageSum] = {}
     folders: dict[str, UsageSum] = {}
     sessions: list[UsageRow] = []
-    dates: dict[int, date] = {}
+    dates: dict[str, date] = {}
     for log in logs:
         total = UsageSum()
-        for slot, model, spent in log.slots:
+        for name, spent in log.slots.items():
+            slot, _, model = name.partition(" ")
             if (day := dates.get(slot)) is None:
-                day = dates[slot] = datetime.fromtimestamp(slot * SLOT_S, UTC).astimezone(zone).date()
-            if first is not None and not first <= day <= today:
-                continue
-            total += spent
-            for sums, key in ((days, day.isoformat()), (models, model)):
-                sums[key] = sums.get(key, UsageSum()) + spent
+                day = dates[slot] = datetime.fromtimestamp(int(slot) * _SLOT_S, UTC).astimezone(zone).date()
+            if first is None or first <= day <= today:
+                total += spent
+                _add(days, day.isoformat(), spent)
+                _add(models, model, spent)
         if total.requests or total.turns:
-            folders[log.folder] = folders.get(log.folder, UsageSum()) + total
+            _add(folders, log.folder, total)
             sessions.append(UsageRow(log.session, total, log.title, log.folder))
-    return UsageReport(
-        chosen,
-        first,
-        today,
-        sum((each.sum for each in sessions), UsageSum()),
-        tuple(UsageRow(name, days[name]) for name in sorted(days)),
-        _by_tokens(models),
-        _by_tokens(folders),
-        tuple(sorted(sessions, key=lambda each: each.name, reverse=True)),
-        tuple(problems),
-    )
+    rows = [sorted((UsageRow(*each) for each in sums.items()), key=lambda row: row.name) for sums in (days, models, folders)]
+    rows = [rows[0], *(sorted(found, key=lambda row: -row.sum.tokens) for found in rows[1:])]
+    rows.append(sorted(sessions, key=lambda row: row.name, reverse=True))
+    tables = dict(zip(TABLES, map(tuple, rows), strict=True))
+    return UsageReport(chosen, first, today, sum((row.sum for row in sessions), UsageSum()), tables, tuple(problems))
 
 
-def _by_tokens(sums: dict[str, UsageSum]) -> tuple[UsageRow, ...]:
-    rows = (UsageRow(name, spent) for name, spent in sums.items())
-    return tuple(sorted(rows, key=lambda each: (-each.sum.tokens, each.name)))
+def _add(sums: dict[str, UsageSum], name: str, spent: UsageSum) -> None:
+    sums[name] = sums.get(name, UsageSum()) + spent
 
 
 def usage_json(report: UsageReport) -> dict[str, Any]:  # Any: JSON
     """Return a report as JSON; `docs/usage.md` has the names of the fields."""
 
-    def rows(found: Sequence[UsageRow], name: str, *more: str) -> list[dict[str, Any]]:
-        return [{name: each.name, **{key: getattr(each, key) for key in more}, **asdict(each.sum)} for each in found]
+    def as_object(table: str, row: UsageRow) -> dict[str, Any]:
+        more = {"title": row.title, "folder": row.folder} if table == "session" else {}
+        return {table: row.name, **more, **asdict(row.sum)}
 
     return {
         "range": str(report.range),
         "first": report.first.isoformat() if report.first else None,
         "last": report.last.isoformat(),
         "total": asdict(report.total),
-        "days": rows(report.days, "day"),
-        "models": rows(report.models, "model"),
-        "folders": rows(report.folders, "folder"),
-        "sessions": rows(report.sessions, "session", "title", "folder"),
+        **{f"{table}s": [as_object(table, row) for row in rows] for table, rows in report.tables.items()},
         "problems": [*report.problems],
     }
 
@@ -223,7 +217,6 @@ RANGE_NAMES = {
     UsageRange.MONTH: "the last 30 days",
     UsageRange.ALL: "all days",
 }
-TABLES = ("day", "model", "folder", "session")
 _COLUMNS = ("requests", "prompt", "cached", "completion", "model time")
 _BAR_CELLS = 20
 _MAX_NAME_CHARS = 60
@@ -231,12 +224,12 @@ _MAX_NAME_CHARS = 60
 
 def usage_lines(report: UsageReport, by: str = "", most: int = 10) -> Iterator[str]:
     """Yield a report in lines for people: one table (`by` day, model, folder or session) whole, else the first rows of all."""
-    if not report.sessions:
+    if not report.tables["session"]:
         yield f"{empty_text(report)}{'' if report.range is UsageRange.ALL else ' `--range all` counts all.'}"
     else:
         yield f"{RANGE_NAMES[report.range].capitalize()}: {total_text(report.total)}"
     for table in (by,) if by else TABLES:
-        rows = rows_of(report, table)
+        rows = report.tables[table]
         if not rows:
             continue
         shown = rows if by else rows[-most:] if table == "day" else rows[:most]
@@ -245,11 +238,6 @@ def usage_lines(report: UsageReport, by: str = "", most: int = 10) -> Iterator[s
         if len(shown) < len(rows):
             yield f"and {len(rows) - len(shown):,} more: `--by {table}`"
     yield from (sanitize_line(each) for each in report.problems)
-
-
-def rows_of(report: UsageReport, table: str) -> tuple[UsageRow, ...]:
-    """Return the rows of a table: of days, models, folders or sessions."""
-    return {"day": report.days, "model": report.models, "folder": report.folders, "session": report.sessions}[table]
 
 
 def row_name(table: str, row: UsageRow) -> str:
