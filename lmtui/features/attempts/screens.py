@@ -17,7 +17,6 @@ from textual.widgets import Static
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.verification import CheckOutcome, Rung
-from lmtui.core.workspace import EffectReview
 from lmtui.features.attempt_values import Attempt, AttemptState, WorkspaceAttempts, reason
 from lmtui.features.attempts.commands import DISCARD, SCOPE
 from lmtui.tui.commands import Scope, bindings, command
@@ -31,7 +30,7 @@ from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part, Spinner, Verbs
-from lmtui.tui.workbench_api import FeatureController, Handler
+from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
 EMPTY = "No attempts yet. /attempts 3 TASK tries a task three times, each in an overlay over your folder."
 TICK_S = 0.25
@@ -160,11 +159,7 @@ def _tokens(attempt: Attempt) -> Line:
 
 
 class AttemptsScreen(BesideChat):
-    """Lists the attempts and shows what each changes.
-
-    `use` keeps the changes of one, `review` returns them to be kept in parts, `open_log` opens its session; `confirm` asks
-    before all are discarded.
-    """
+    """Lists the attempts and shows what each changes; the active session gets what is used."""
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -182,19 +177,10 @@ class AttemptsScreen(BesideChat):
     """
     tab = "Attempts"
 
-    def __init__(
-        self,
-        attempts: WorkspaceAttempts,
-        now: Callable[[], datetime],
-        *,
-        use: Callable[[int], Awaitable[Sequence[str]]],
-        review: Callable[[int], EffectReview],
-        open_log: Callable[[str], object],
-        confirm: Callable[[str, str], Confirm] = Confirm,
-    ) -> None:
+    def __init__(self, attempts: WorkspaceAttempts, workbench: WorkbenchApi, open_session: Callable[[str], object]) -> None:
         super().__init__()
-        self._attempts, self._use, self._review, self._open_log, self._confirm = attempts, use, review, open_log, confirm
-        self._table = AttemptTable(now)
+        self._attempts, self._workbench, self._open_session = attempts, workbench, open_session
+        self._table = AttemptTable(workbench.now)
         self._names = ColumnNames(self._table, self._table.names)
         self._note, self._verbs = Static("", id="attempts-note", markup=False), Verbs()
         self._diff = DiffView(id="attempts-diff")
@@ -307,7 +293,7 @@ class AttemptsScreen(BesideChat):
         if current is None:
             return
         try:
-            review = self._review(current.number)
+            review = self._attempts.review(current.number, self._session_id)
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
             return
@@ -321,7 +307,7 @@ class AttemptsScreen(BesideChat):
             self._say("You can open the session when the attempt is done.")
             return
         _ = self.dismiss(None)
-        self._open_log(current.session)
+        self._open_session(current.session)
 
     def action_attempts_do(self, what: str) -> None:
         """Use the current attempt, run one more like it, stop it, or discard all of them; show why if that fails."""
@@ -330,12 +316,17 @@ class AttemptsScreen(BesideChat):
         if (current := self._table.current) is not None:
             self.run_worker(self._do(work, current.number), group="attempts", exclusive=True)
 
+    @property
+    def _session_id(self) -> str:
+        active = self._workbench.active
+        return active.session.id if active is not None else ""
+
     async def _use_one(self, number: int) -> None:
-        if notes := await self._use(number):
+        if notes := await self._attempts.use(number, self._session_id):
             self._say("; ".join(notes))
 
     async def _discard(self, _: int) -> None:
-        if await self.app.push_screen_wait(self._confirm(*DISCARD)):
+        if await self.app.push_screen_wait(Confirm(*DISCARD)):
             await self._attempts.discard()
 
     async def _do(self, work: Callable[[int], Awaitable[None]], number: int) -> None:
@@ -370,18 +361,4 @@ class AttemptController(FeatureController):
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, AttemptsScreen):
-            screen = AttemptsScreen(
-                self._known, self.workbench.now, use=self._use, review=self._review, open_log=self.open_session
-            )
-            _ = self.workbench.app.push_screen(screen)
-
-    @property
-    def _session_id(self) -> str:
-        active = self.workbench.active
-        return active.session.id if active is not None else ""
-
-    async def _use(self, number: int) -> Sequence[str]:
-        return await self._known.use(number, self._session_id)
-
-    def _review(self, number: int) -> EffectReview:
-        return self._known.review(number, self._session_id)
+            _ = self.workbench.app.push_screen(AttemptsScreen(self._known, self.workbench, self.open_session))

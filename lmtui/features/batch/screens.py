@@ -10,7 +10,6 @@ from textual.binding import BindingType
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.commands import SCOPE
 from lmtui.features.batch.progress import time_text
 from lmtui.features.batch.values import GOOD, NO_BATCH, BatchState, TaskResult, WorkspaceBatches
@@ -57,24 +56,18 @@ class BatchList(ListDialog[TaskResult, None]):
 
     @work(group="batch", exclusive=True)
     async def on_mount(self) -> None:
-        try:
-            path = await self._batches.open(self._words, self._session_id())
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
-            return
-        self._state = BatchState(path)
-        await self._read()
-        _ = self.set_interval(_LOOK_S, self._reload)
+        with self.showing_errors():
+            self._state = BatchState(await self._batches.open(self._words, self._session_id()))
+            await self._read()
+            _ = self.set_interval(_LOOK_S, self._reload)
 
     def _reload(self) -> None:
         self.run_worker(self._read(), group="batch", exclusive=True)
 
     async def _read(self) -> None:
-        try:
+        found = self._state
+        with self.showing_errors():
             found = await self._batches.read(self._state.path)
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
-            return
         if found == self._state:
             self.table.redraw()  # for the running times
             return
@@ -139,18 +132,10 @@ class BatchList(ListDialog[TaskResult, None]):
             _ = self.dismiss(None)
             self._open_session(row.session)
             return
-        review = self._review(row)
-        if review is None:
-            return
-        about = "" if row.status in GOOD else f"ended {row.status}"
-        _ = self.app.push_screen(EffectReviewScreen(review, f"Task {row.id}", about), lambda _: self._reload())
-
-    def _review(self, row: TaskResult) -> EffectReview | None:
-        try:
-            return self._batches.review(self._state.path, row.id, self._session_id())
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
-            return None
+        with self.showing_errors():
+            review = self._batches.review(self._state.path, row.id, self._session_id())
+            about = "" if row.status in GOOD else f"ended {row.status}"
+            _ = self.app.push_screen(EffectReviewScreen(review, f"Task {row.id}", about), lambda _: self._reload())
 
     def action_batch_accept(self) -> None:
         """Accept all changes of the selected task; ask first if other tasks changed the same files."""
@@ -188,13 +173,10 @@ class BatchList(ListDialog[TaskResult, None]):
         problems: list[str] = []
         notes: list[str] = []
         for number, row in enumerate(rows, 1):
-            review = self._review(row)
-            if review is None:
-                return
             if len(rows) > 1:
                 self.say(f"accepting {number} of {len(rows)}", "$text-muted")
             try:
-                notes += await review.keep(None)
+                notes += await self._batches.review(self._state.path, row.id, self._session_id()).keep(None)
             except LmtuiError as error:
                 problems.append(f"task {row.id}: {error.full_text()} {self._state.why_not(row)}".rstrip())
         await self._read()
@@ -224,12 +206,9 @@ class BatchList(ListDialog[TaskResult, None]):
 
     @work(group="batch-work")
     async def _do(self, change: Awaitable[None]) -> None:
-        try:
+        with self.showing_errors():
             await change
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
-            return
-        await self._read()
+            await self._read()
 
 
 class BatchController(FeatureController):

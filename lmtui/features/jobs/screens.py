@@ -55,14 +55,10 @@ class JobList(ListDialog[JobRecord, str | None]):
 
     @work(group="jobs-read", exclusive=True)
     async def _read(self, said: str = "") -> None:
-        try:
-            read = await self._jobs.read()
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
-            return
-        self._show(read.records)
-        if said:
-            self.say(said, "$warning")
+        with self.showing_errors():
+            self._show((await self._jobs.read()).records)
+            if said:
+                self.say(said, "$warning")
 
     def _show(self, records: Sequence[JobRecord]) -> None:
         self.show(by_time(records))
@@ -127,12 +123,9 @@ class JobList(ListDialog[JobRecord, str | None]):
 
     @work(group="jobs", exclusive=True)
     async def _change(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord) -> None:
-        try:
+        with self.showing_errors():
             _ = await change(job.id)
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
-            return
-        self._read(f"{word}: {sanitize_line(job.title)}")
+            self._read(f"{word}: {sanitize_line(job.title)}")
 
 
 def when_text(job: JobRecord, now: datetime) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import events, on
@@ -14,6 +15,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import sanitize
 from lmtui.core.sessions import SettingRow
 from lmtui.tui.commands import Command, Scope, bindings, choosing, closing, command, of_scope
@@ -249,6 +251,14 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         key = self.key(self.current) if self.current is not None else None
         self._said = key, Content.styled(sanitize(text), style)
         self.describe()
+
+    @contextlib.contextmanager
+    def showing_errors(self) -> Iterator[None]:
+        """Say below the list what fails inside."""
+        try:
+            yield
+        except LmtuiError as error:
+            self.say(error.full_text(), "$error")
 
     # -- keys -----------------------------------------------------------------------------------------------------------
 
