@@ -14,6 +14,6 @@ FEATURE = Feature(
         },
         "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
     },
-    subcommands=(Subcommand("check", "subcommands:check"),),
+    subcommands=(Subcommand("check", "service:check"),),
     has_commands=True,
 )
