@@ -104,7 +104,7 @@ def test_a_yes_ends_well_though_something_of_the_file_is_not_known(folder: Folde
     assert folder.trust(yes=True) == 0
     said = folder.said()
     assert said.count("✗") == 1
-    assert "no event 'Sleep', 'Nap'" in said
+    assert "lmtui does not have 'Sleep', 'Nap'" in said
     assert folder.trust() == 0
 
 

@@ -160,12 +160,13 @@ def _entries(found: dict[str, Any], like: HookEntry) -> Iterator[HookEntry | str
     if hooks and found.get("disableAllHooks") is True:
         yield f"{like.source}: disableAllHooks is set, so none of its hooks runs"
         return
+    if unknown := [name for name in hooks if name not in tuple(HookEvent)]:
+        names = ", ".join(repr(sanitize_line(name)[:60]) for name in unknown)
+        text = f"{like.source}: lmtui does not have {names}, so hooks for that never run. There are {', '.join(HookEvent)}."
+        near = [difflib.get_close_matches(name.lower(), [event.lower() for event in HookEvent], n=1) for name in unknown]
+        yield replace(like, problem=text) if [HookEvent.PRE_TOOL_USE.lower()] in near else text
     for name, groups in hooks.items():
-        if name not in tuple(HookEvent):
-            text = f"{like.source}: lmtui does not have {sanitize_line(name)[:60]!r}, so hooks for that never run. "
-            text += f"There are {', '.join(HookEvent)}."
-            close = difflib.get_close_matches(name.lower(), [event.lower() for event in HookEvent], n=1)
-            yield replace(like, problem=text) if close == [HookEvent.PRE_TOOL_USE.lower()] else text
+        if name in unknown:
             continue
         for number, group in enumerate(groups if isinstance(groups, list) else [None], 1):
             yield from _group(group, replace(like, event=HookEvent(name)), f"{like.source}: {name}, entry {number}")
