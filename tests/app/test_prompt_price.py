@@ -10,7 +10,7 @@ from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import system_prompt
 from lmtui.features.mcp.service import search_spec
 from lmtui.features.mcp.values import McpServer, ServerState
-from lmtui.features.skills.service import shelf_of
+from lmtui.features.skills.shelf import SkillShelf
 from lmtui.models.request_encoding import wire_tool
 from lmtui.tools.registry import ToolRegistry
 from tests.sets import encodings, tokens
@@ -26,7 +26,7 @@ def price(specs: tuple[ToolSpec, ...], encoding: str, text: str = "") -> int:
 @pytest.mark.parametrize("encoding", encodings())
 async def test_all_that_people_bring_costs_little_as_long_as_it_is_not_used(workspace: Path, encoding: str) -> None:
     registry = ToolRegistry()
-    skills, _ = await shelf_of(workspace, bytes_by_four).told()
+    skills, _ = await SkillShelf(workspace, bytes_by_four).told()
     full = registry.specs(ToolSet.FULL)
     skill = next(spec for spec in registry.specs(ToolSet.ALL) if spec.name == "skill")  # told as soon as there are skills
     bare = price(full, encoding)

@@ -12,7 +12,7 @@ from lmtui.core.ports import Policy
 from lmtui.core.sessions import Answer
 from lmtui.core.tool_scopes import SkillUsed
 from lmtui.core.window import bytes_by_four
-from lmtui.features.skills.service import shelf_of
+from lmtui.features.skills.shelf import SkillShelf
 from lmtui.features.skills.values import Skills
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.request_encoding import wire_tool
@@ -55,7 +55,7 @@ def results(events: list[Event]) -> list[tuple[str, bool]]:
 
 @pytest.mark.parametrize("encoding", encodings())
 async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace: Path, encoding: str) -> None:
-    shelf = shelf_of(workspace, bytes_by_four)
+    shelf = SkillShelf(workspace, bytes_by_four)
     skills, (text, _) = await shelf.found(), await shelf.told()
     assert [skill.name for skill in skills] == [
         "document", "find-bug", "refactor-safely", "release-notes", "review-change", "security-audit", "simplify", "stuck",
@@ -63,7 +63,7 @@ async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace:
     ]  # fmt: skip
     assert not [skill for skill in skills if skill.problem or skill.warnings]
     schema = next(spec for spec in ToolRegistry().specs(ToolSet.ALL) if spec.name == "skill")
-    bodies = [(await shelf_of(workspace, bytes_by_four).use(skill.name)).text for skill in skills]
+    bodies = [(await SkillShelf(workspace, bytes_by_four).use(skill.name)).text for skill in skills]
     assert max(len(body.splitlines()) for body in bodies) < 60
     listed, tool, *prices = tokens(encoding, text, json.dumps(wire_tool(schema)), *bodies)
     assert listed + tool <= 220

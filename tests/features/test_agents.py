@@ -19,12 +19,13 @@ from tests.trusting import say
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "lmtui"))
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
 
 
 def files(workspace: Path) -> AgentFiles:
-    return AgentFiles(workspace, workspace.parent / "settings", bytes_by_four, ToolRegistry().canonical)
+    return AgentFiles(workspace, bytes_by_four)
 
 
 def make(folder: Path, name: str = "heron", description: str = "Looks for frogs.", body: str = "Stand still.") -> Path:
@@ -41,11 +42,11 @@ async def states(agents: AgentFiles) -> dict[str, FileState]:
 async def test_each_place_is_looked_into_and_the_folders_goes_first(workspace: Path) -> None:
     for folder in (".lmagent/agents", ".claude/agents"):
         make(workspace / folder)
-    make(workspace.parent / "settings/agents")
+    make(workspace.parent / "lmtui/config/agents")
     make(workspace.parent / "user/.claude/agents", "egret")
     agents = files(workspace)
-    say(agents.trust, is_trusted=True)
-    own = f"{workspace.parent / 'settings/agents'}/heron.md"
+    say(agents.files.trust, is_trusted=True)
+    own = f"{workspace.parent / 'lmtui/config/agents'}/heron.md"
     assert await states(agents) == {
         ".lmagent/agents/heron.md": FileState.READY, ".claude/agents/heron.md": FileState.HIDDEN,
         own: FileState.HIDDEN, "~/.claude/agents/egret.md": FileState.READY,
@@ -56,20 +57,20 @@ async def test_each_place_is_looked_into_and_the_folders_goes_first(workspace: P
 async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspace: Path) -> None:
     path = make(workspace / ".claude/agents")
     agents = files(workspace)
-    (item,) = FolderTrust(agents.trust).waiting()
+    (item,) = FolderTrust(agents.files.trust).waiting()
     assert (item.kind, item.source, item.text) == (
         "sub-agent", ".claude/agents/heron.md", "heron: Looks for frogs.",
     )  # fmt: skip
     assert await agents.told(300) == ("", 0)
     with pytest.raises(ToolError, match="waits for trust"):
         await agents.named("heron")
-    say(agents.trust, is_trusted=True)
+    say(agents.files.trust, is_trusted=True)
     assert (await agents.named("heron")).instructions == "Stand still."
     path.write_text(path.read_text().replace("Stand still.", "Fly away."))
-    assert len(FolderTrust(agents.trust).waiting()) == 1
+    assert len(FolderTrust(agents.files.trust).waiting()) == 1
     with pytest.raises(ToolError, match="waits for trust"):
         await agents.named("heron")
-    say(agents.trust, is_trusted=False)
+    say(agents.files.trust, is_trusted=False)
     assert await states(agents) == {".claude/agents/heron.md": FileState.REFUSED}
 
 

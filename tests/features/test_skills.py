@@ -18,7 +18,6 @@ from lmtui.features.instructions.instruction_files import InstructionFiles
 from lmtui.features.skills.reader import MAX_DESCRIPTION_CHARS, BrokenSkill, read_skill
 from lmtui.features.skills.service import SkillsGuide
 from lmtui.features.skills.shelf import MOST_TOLD_TOKENS, SkillShelf
-from lmtui.features.skills.skill_folders import skills_trust
 from lmtui.features.skills.values import Skill, SkillSource
 from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
@@ -40,8 +39,7 @@ def home(workspace: Path) -> Path:
 
 
 def shelf(workspace: Path) -> SkillShelf:
-    settings = workspace.parent / "lmtui" / "config"
-    return SkillShelf(workspace, settings, bytes_by_four, ToolRegistry().canonical, lambda _: "")
+    return SkillShelf(workspace, bytes_by_four)
 
 
 def make(
@@ -58,7 +56,7 @@ async def own(skills: SkillShelf) -> list[Skill]:
 
 
 def trust(workspace: Path, *, is_trusted: bool = True) -> None:
-    say(skills_trust(workspace), is_trusted=is_trusted)
+    say(shelf(workspace).files.trust, is_trusted=is_trusted)
 
 
 async def test_the_folders_goes_before_the_users_and_that_before_the_one_that_ships(workspace: Path, home: Path) -> None:
@@ -79,7 +77,7 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     path = make(workspace / ".agents/skills")
     other = workspace.parent / "other"
     make(other / ".agents/skills")
-    asked = FolderTrust(skills_trust(workspace)).waiting()
+    asked = FolderTrust(shelf(workspace).files.trust).waiting()
     assert [(item.kind, item.source, item.text) for item in asked] == [
         ("skill", ".agents/skills/tidy/SKILL.md", "tidy: Tidy the pond up.")
     ]
@@ -92,7 +90,7 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     assert [skill.state for skill in await own(shelf(workspace))] == [FileState.WAITING]
     trust(workspace, is_trusted=False)
     assert [skill.state for skill in await own(shelf(workspace))] == [FileState.REFUSED]
-    found = FolderTrust(skills_trust(workspace))
+    found = FolderTrust(shelf(workspace).files.trust)
     assert (found.waiting(), len(found.refused()), found.answered_elsewhere()) == ([], 1, False)
 
 

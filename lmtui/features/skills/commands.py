@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from lmtui.commands.command import Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.commands.session_commands import SCREEN
@@ -12,6 +13,13 @@ from lmtui.core.subagents import FileState
 from lmtui.features.skills.values import OFF, PromotedTool, Skill, Skills
 
 SCOPE = "skills"
+SIGNS: dict[FileState, tuple[str, Literal["good", "warn", "muted", "bad"]]] = {
+    FileState.READY: ("✓", "good"),
+    FileState.WAITING: ("?", "warn"),
+    FileState.REFUSED: ("–", "muted"),
+    FileState.HIDDEN: ("–", "muted"),
+    FileState.BROKEN: ("✗", "bad"),
+}
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
 
 

@@ -7,8 +7,8 @@ from lmtui.registry import Feature, Subcommand
 FEATURE = Feature(
     service="service:SkillsService",
     tools=("tools:SKILL", "tools:PROMOTE"),
-    subcommands=(Subcommand("skills list|show NAME", "subcommands:skills"),),
+    subcommands=(Subcommand("skills list|show NAME", "service:skills"),),
     has_commands=True,
-    imports="subcommands:imports",
+    imports="service:imports",
     controller="screens:SkillController",
 )

@@ -21,11 +21,7 @@ _LIMITS = ("allowed-tools", "allowed_tools", "tools")
 
 
 class BrokenSkill(Exception):
-    """The front matter cannot be read; the text says why, `line` where (from 1)."""
-
-    def __init__(self, line: int, why: str) -> None:
-        super().__init__(why)
-        self.line = line
+    """The file cannot be read, or not its front matter; the text says why and in which line (from 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ def read_skill(data: bytes, folder: str) -> SkillFile:
     front = _front(data)
     description = _line(front, "description")
     if not description:
-        raise BrokenSkill(2, "it has no description")
+        raise BrokenSkill("line 2: it has no description")
     name, warnings = _name(_line(front, "name"), sanitize_line(folder))
     if len(description) > MAX_DESCRIPTION_CHARS:
         warnings.append(f"its description has more than {MAX_DESCRIPTION_CHARS:,} characters")
@@ -70,9 +66,9 @@ def _front(data: bytes) -> FrontLines:
     text = sanitize(read_words(data))
     front = read_front(text)
     if not text.startswith("---"):
-        raise BrokenSkill(1, "it does not begin with a line of ---")
+        raise BrokenSkill("line 1: it does not begin with a line of ---")
     if front.problem:
-        raise BrokenSkill(front.line, front.problem)
+        raise BrokenSkill(f"line {front.line}: {front.problem}")
     return front
 
 
@@ -116,9 +112,9 @@ def read_agent(data: bytes, stem: str, place: str, canonical: Callable[[str], st
     front = _front(data)
     description, given, model = (_line(front, key) for key in ("description", "name", "model"))
     if not description:
-        raise BrokenSkill(2, "it has no description")
+        raise BrokenSkill("line 2: it has no description")
     if not front.body:
-        raise BrokenSkill(2, "it has no instructions below its front matter")
+        raise BrokenSkill("line 2: it has no instructions below its front matter")
     warnings = [] if given else ["it has no name, so it goes by its file's"]
     allowed: tuple[str, ...] | None = None
     wrong: tuple[str, ...] = ()

@@ -11,22 +11,15 @@ from textual.binding import BindingType
 from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.subagents import FileState
-from lmtui.features.skills.commands import SCOPE, skill_facts, skill_state, tool_facts
+from lmtui.features.skills.commands import SCOPE, SIGNS, skill_facts, skill_state, tool_facts
 from lmtui.features.skills.values import OFF, PromotedTool, Skill, Skills
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, pad
+from lmtui.tui.lines.styled_text import Line, StyleRole, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm, Reading
 from lmtui.tui.workbench_api import FeatureController, Handler
 
-SIGNS: dict[FileState, Span] = {
-    FileState.READY: ("✓", "good"),
-    FileState.WAITING: ("?", "warn"),
-    FileState.REFUSED: ("–", "muted"),
-    FileState.HIDDEN: ("–", "muted"),
-    FileState.BROKEN: ("✗", "bad"),
-}
 _NAME_CELLS, _SOURCE_CELLS = 24, 12
 
 

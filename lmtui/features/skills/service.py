@@ -1,61 +1,63 @@
-"""The skills, promoted tools and sub-agents of a workspace and its user, for sessions and for who only asks."""
+"""The skills, promoted tools and sub-agents of a workspace and its user, for sessions, for who only asks and `lmtui skills`."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
-from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
+from lmtui.command_line import (
+    FAILURE,
+    NONE,
+    OK,
+    TRUST_HINT,
+    WARNING,
+    CheckRow,
+    Parser,
+    make_parser,
+    print_report,
+    with_report,
+)
+from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.offers import Offers
 from lmtui.core.ports import TokenCounter
 from lmtui.core.prompt_parts import SKILLS, PartSource, PromptParts, PromptSource
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.subagents import AgentDefinition, AgentDefinitions, ChildKind, FileState
-from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent
-from lmtui.features.service import FeatureHost, SessionServices, SkillFiles, WorkspaceFeature
+from lmtui.features.service import (
+    CommandCall,
+    FeatureHost,
+    Import,
+    SessionServices,
+    SkillFiles,
+    WorkspaceFeature,
+    text_to_import,
+)
+from lmtui.features.skills.commands import SIGNS, skill_facts, skill_state, tool_facts
 from lmtui.features.skills.promoted import PromotedTools
 from lmtui.features.skills.reader import BrokenSkill, read_agent
 from lmtui.features.skills.shelf import (
+    FORM,
     LEAST_TOLD_TOKENS,
     MOST_TOLD_TOKENS,
     SKILL,
     SkillShelf,
     SkillTools,
     list_text,
-    ready_one,
     remind_of_skills,
-    with_states,
 )
-from lmtui.features.skills.skill_folders import RawFile, SkillFolder, files_in, skills_trust, trust_text
-from lmtui.features.skills.values import PROMOTE_TOOL, Skill, Skills, SkillSource
-from lmtui.paths import config_dir
+from lmtui.features.skills.skill_folders import DefinitionFiles, RawFile
+from lmtui.features.skills.values import PromotedTool, Skill, Skills
+from lmtui.plain_files import list_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
+from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import BroughtTools, Told
 
-_MOST_KEPT = 800
-_AGENT_FORM = "It begins with ---, name: and description: lines, and --- again; its instructions follow."
 _HELD_BACK = ((FileState.WAITING, WARNING, TRUST_HINT), (FileState.REFUSED, NONE, ""))
-
-
-def shelf_of(workspace: Path, count_tokens: TokenCounter) -> SkillShelf:
-    """Return the skills of a workspace and its user."""
-    return SkillShelf(workspace, config_dir(), count_tokens, ToolRegistry().canonical, _form_of)
-
-
-def _form_of(name: str) -> str:
-    """Return how a tool is called that a model is seldom told of."""
-    tool = next((tool for tool in ALL_TOOLS if tool.name == name), None)
-    if tool is None or name == "skill" or (tool.told is not Told.SELDOM and name != PROMOTE_TOOL):
-        return ""
-    spec = tool.spec()
-    return f"There is a tool {spec.name}: {spec.description} Its arguments: {json.dumps(spec.parameters)}"
 
 
 class SkillsService(WorkspaceFeature):
@@ -63,11 +65,10 @@ class SkillsService(WorkspaceFeature):
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        workspace, count_tokens = host.workspace, host.count_tokens
-        self._agents = AgentFiles(workspace, config_dir(), count_tokens, ToolRegistry().canonical)
-        self._shelf = shelf_of(workspace, count_tokens)
+        self._agents = AgentFiles(host.workspace, host.count_tokens)
+        self._shelf = SkillShelf(host.workspace, host.count_tokens)
         self._shelf.sessions = lambda: host.sessions
-        self.trust = (skills_trust(workspace), self._agents.trust)
+        self.trust = (self._shelf.files.trust, self._agents.files.trust)
         extensions.add(Skills, self._shelf)
         extensions.add(SkillFiles, SkillFiles(self._shelf.add))
         extensions.add(AgentDefinitions, AgentDefinitions(self._agents.named))
@@ -114,14 +115,14 @@ class SkillsService(WorkspaceFeature):
         found, (_, tokens) = await self._agents.found(), await self._agents.told(MOST_TOLD_TOKENS // 2)
         ready = ", ".join(_ready(found))
         rows = [CheckRow(AGENTS, OK, f"{ready}; {tokens:,} tokens in each request")] if ready else []
-        return [*rows, *_rows(AGENTS, found, WARNING, _AGENT_FORM)]
+        return [*rows, *_rows(AGENTS, found, WARNING)]
 
 
 def _ready(found: Sequence[Skill] | Sequence[AgentDefinition]) -> list[str]:
     return [each.name for each in found if each.state is FileState.READY]
 
 
-def _rows(name: str, found: Sequence[Skill] | Sequence[AgentDefinition], broken: str, form: str = "") -> Iterator[CheckRow]:
+def _rows(name: str, found: Sequence[Skill] | Sequence[AgentDefinition], broken: str) -> Iterator[CheckRow]:
     """Yield the rows about files of which something cannot be used, or is wrong."""
     for state, mark, hint in _HELD_BACK:
         if names := ", ".join(sanitize_line(each.name) for each in found if each.state is state):
@@ -130,42 +131,28 @@ def _rows(name: str, found: Sequence[Skill] | Sequence[AgentDefinition], broken:
         if each.state is FileState.HIDDEN:
             yield CheckRow(name, NONE, f"{each.place} is hidden: {each.problem}")
         if each.state is FileState.BROKEN:
-            yield CheckRow(name, broken, each.problem, form)
+            yield CheckRow(name, broken, each.problem, FORM)
         if each.warnings:
             yield CheckRow(name, WARNING, f"{each.place}: {'; '.join(each.warnings)}")
 
 
-KIND, AGENTS = "sub-agent", "sub-agents"
-FOLDERS = (".lmagent/agents", ".claude/agents")
+AGENTS = "sub-agents"
 _HEAD = "Sub-agents with instructions of their own; name one that fits as `agent` in `delegate`, or in a task of `decompose`:"
 _MORE = "and {count} more: a name that there is not lists them all"
 
 
 class AgentFiles:
-    """The definitions of sub-agents in the files of a workspace and its user.
+    """The definitions of sub-agents in the files of a workspace and its user; `ready` is told to the model."""
 
-    Args:
-        workspace: the folder in work.
-        settings: the user's folder for settings.
-        count_tokens: prices what the model is told.
-        canonical: returns our name of a tool, raises `ToolError` where there is none.
-    """
-
-    def __init__(self, workspace: Path, settings: Path, count_tokens: TokenCounter, canonical: Callable[[str], str]) -> None:
-        self._places = [
-            *(SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
-            SkillFolder(SkillSource.USER, settings / "agents", "", str(settings / "agents")),
-            SkillFolder(SkillSource.USER, Path.home() / FOLDERS[1], "", f"~/{FOLDERS[1]}"),
-        ]
+    def __init__(self, workspace: Path, count_tokens: TokenCounter) -> None:
         self._count_tokens = count_tokens
-        self._parsed = lru_cache(_MOST_KEPT)(partial(_parsed, canonical))
-        self.trust = FolderConsent(workspace, "agents", lambda: _brought(self._read(SkillSource.FOLDER)))
+        self.files = DefinitionFiles[AgentDefinition](workspace, "agents", "sub-agent", _parsed)
         self.ready: list[tuple[str, str]] = []
         self.problems: tuple[str, ...] = ()
 
     async def found(self) -> Sequence[AgentDefinition]:
         """Return every definition that is there now, by name; what is broken, hidden or waits too."""
-        return await asyncio.to_thread(self._look)
+        return [each for _, each in await asyncio.to_thread(self.files.found)]
 
     async def told(self, most_tokens: int) -> tuple[str, int]:
         """Return what the model is told about them in so many tokens, and what that costs; `ready` is up to date then."""
@@ -176,36 +163,14 @@ class AgentFiles:
 
     async def named(self, name: str) -> AgentDefinition:
         """Return a definition; see `AgentDefinitions`."""
-        return ready_one("sub-agent", await self.found(), name)
-
-    def _look(self) -> list[AgentDefinition]:
-        own = self._read(SkillSource.FOLDER)  # once: what is trusted is what is used
-        answers = self.trust.answers()
-        answer = next((answers.get(item.digest) for item in _brought(own)), None)
-        return [each for _, each in with_states([*own, *self._read(SkillSource.USER)], lambda _: answer)]
-
-    def _read(self, source: SkillSource) -> list[tuple[RawFile, AgentDefinition]]:
-        """Return what the files of some places define.  Blocks."""
-        places = (place for place in self._places if place.source is source)
-        return [(raw, self._parsed(raw)) for place in places for raw in files_in(place)]
+        return (await asyncio.to_thread(self.files.ready, name))[1]
 
 
-def _brought(own: Sequence[tuple[RawFile, AgentDefinition]]) -> list[TrustItem]:
-    """Return what the definitions of a folder wait for: one yes to all of them as they are."""
-    whole = [(raw, each) for raw, each in own if each.state is FileState.READY]
-    marks = (f"{raw.shown}\0{hashlib.sha256(raw.data or b'').hexdigest()}" for raw, _ in whole)
-    digest = hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest()
-    return [TrustItem(KIND, each.place, trust_text(each.name, each.description), digest) for _, each in whole]
-
-
-def _parsed(canonical: Callable[[str], str], raw: RawFile) -> AgentDefinition:
-    why = raw.problem
-    if raw.data is not None:
-        try:
-            return read_agent(raw.data, raw.name, raw.shown, canonical)
-        except BrokenSkill as error:
-            why = f"line {error.line}: {error}"
-    return AgentDefinition(raw.name, "", raw.shown, state=FileState.BROKEN, problem=f"{raw.shown}: {why}")
+def _parsed(raw: RawFile) -> AgentDefinition:
+    try:
+        return read_agent(raw.content, raw.name, raw.shown, ToolRegistry().canonical)
+    except BrokenSkill as error:
+        return AgentDefinition(raw.name, "", raw.shown, state=FileState.BROKEN, problem=f"{raw.shown}: {error}")
 
 
 # A third of what instructions get, which are counted in characters: a twentieth of the window.
@@ -238,3 +203,65 @@ class SkillsGuide:
             sources=(*found.sources, *(PartSource(SKILLS, *each) for each in lists)),
             problems=(*found.problems, *(self._agents.problems if self._agents is not None else ())),
         )
+
+
+def skills_parser() -> Parser:
+    """Return the parser of `lmtui skills`."""
+    doc = "List the skills of a folder and your own, with their prices in tokens, or print one as the model reads it."
+    parser = make_parser("skills", doc, "lmtui skills show find-bug")
+    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show: which one")
+    return with_report(parser)
+
+
+async def skills(call: CommandCall) -> int:
+    """Print every skill, or one of them; 1 where one is broken."""
+    arguments = call.arguments
+    shelf = SkillShelf(call.workspace.workspace, call.workspace.count_tokens)
+    if arguments.action == "show":
+        return await _show(shelf, arguments)
+    found_skills, tools, (_, told) = await shelf.found(), shelf.promoted(), await shelf.told()
+    found = {"skills": [*map(skill_json, found_skills)], "tools": [*map(_tool_json, tools)], "tokens": told}
+    print_report(found, _lines(found_skills, tools, told), is_json=arguments.json)
+    return 1 if any(skill.state is FileState.BROKEN for skill in found_skills) else 0
+
+
+def skill_json(skill: Skill) -> dict[str, object]:
+    """Return a skill as one JSON object."""
+    names = ("name", "description", "place", "tokens", "body_tokens", "problem", "warnings")
+    kinds = {"state": skill.state.name.lower(), "source": skill.source.name.lower(), "allowed_tools": skill.allowed}
+    return {name: getattr(skill, name) for name in names} | kinds
+
+
+def _tool_json(tool: PromotedTool) -> dict[str, object]:
+    names = ("name", "description", "function", "origin", "parameters", "tokens", "problem")
+    return {name: getattr(tool, name) for name in names}
+
+
+def _lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], told: int) -> Iterator[str]:
+    for skill in skills:
+        yield f"{SIGNS[skill.state][0]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill)}"
+        yield from (f"    {line}" for line in skill_facts(skill))
+    for tool in tools:
+        yield f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens"
+        yield from (f"    {line}" for line in tool_facts(tool))
+    yield f"What the model is told about skills before one is read: {told:,} tokens."
+
+
+async def _show(shelf: SkillShelf, arguments: argparse.Namespace) -> int:
+    if not arguments.name:
+        raise UsageError("which skill?", "Write `lmtui skills show NAME`; `lmtui skills` lists them.")
+    try:
+        text = (await shelf.use(arguments.name)).text
+    except ToolError as error:
+        raise UsageError(str(error), error.hint) from error
+    print(json.dumps({"name": arguments.name, "text": text}, ensure_ascii=False) if arguments.json else sanitize(text))
+    return 0
+
+
+def imports(host: FeatureHost) -> list[Import]:
+    """Return the skills in `.lao/skills`, one Markdown file each."""
+    folder, add, is_for_all = ".lao/skills", host.extensions[SkillFiles].add, False
+    names = [name for name, kind in list_plain(host.workspace, folder) if kind == "file" and name.endswith(".md")]
+    texts = {name: text_to_import(host.workspace, f"{folder}/{name}") for name in names}
+    return [Import(f"skill from {folder}/{name}", partial(add, text, is_for_all)) for name, text in texts.items()]

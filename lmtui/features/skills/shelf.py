@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.messages import ToolSet, ToolSpec
@@ -19,29 +16,29 @@ from lmtui.core.permissions.decide import PROMOTED
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
 from lmtui.core.prompt_parts import without_tags
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.subagents import AgentDefinition, FileState
-from lmtui.core.tool_scopes import SkillEnded, SkillUsed, digest_of
+from lmtui.core.subagents import FileState
+from lmtui.core.tool_scopes import SkillEnded, digest_of
 from lmtui.engine.agent import Agent
 from lmtui.engine.session import EngineSession
 from lmtui.features.call_arguments import read_arguments
-from lmtui.features.folder_consent import ALLOWED, REFUSED
 from lmtui.features.front_matter import allowed_rules
 from lmtui.features.skills import promoted
 from lmtui.features.skills.promoted import PromotedTools
 from lmtui.features.skills.reader import BrokenSkill, read_skill
 from lmtui.features.skills.skill_folders import (
     MAX_SKILL_BYTES,
+    DefinitionFiles,
     RawFile,
     add_skill,
     digest,
     files_beside,
-    places,
+    key_of,
     read_beside,
-    skills_in,
-    skills_trust,
 )
 from lmtui.features.skills.values import PROMOTE_TOOL, PromotedTool, Skill, SkillSource, SkillUse
 from lmtui.plain_files import NotPlain
+from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
+from lmtui.tools.tool import Told
 
 SKILL = "skill"
 _AGENT = {"type": "string", "description": "a sub-agent of the list"}
@@ -90,81 +87,52 @@ LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 3_000, 5_000
 _DESCRIPTION_CHARS = (1_024, 500, 250, 100)  # as much of each as there is room for in the list
 _HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
-_TRUST = "Only the user's yes lets it be used: `lmtui trust`, or /trust on the screen. "
-_FORM = "It begins with ---, name: and description: lines, and --- again."
-_ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
-_MOST_KEPT = 1_500
-Defined = TypeVar("Defined", Skill, AgentDefinition)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    skill: Skill
-    raw: RawFile
-    body: str = ""
+FORM = "It begins with ---, name: and description: lines, and --- again."
 
 
 class SkillShelf:
-    """Implements `Skills`.
+    """Implements `Skills` over the files of a workspace and its user; `sessions` returns those that are open."""
 
-    Args:
-        workspace: the folder in work.
-        settings: the user's folder for settings.
-        count_tokens: prices what the model is told.
-        canonical: returns our name of a tool, raises `ToolError` where there is none.
-        form_of: returns how a tool is called that the model is not told of by itself, an empty text for others.
-
-    `sessions` returns those that are open.
-    """
-
-    def __init__(
-        self,
-        workspace: Path,
-        settings: Path,
-        count_tokens: TokenCounter,
-        canonical: Callable[[str], str],
-        form_of: Callable[[str], str],
-    ) -> None:
-        self._workspace = workspace
-        self._places = places(workspace, settings, Path.home())
-        self._count_tokens, self._canonical, self._form_of = count_tokens, canonical, form_of
-        self._read = lru_cache(_MOST_KEPT)(self._fresh)
+    def __init__(self, workspace: Path, count_tokens: TokenCounter) -> None:
+        self._workspace, self._count_tokens = workspace, count_tokens
+        self.files = DefinitionFiles[Skill](workspace, "skills", SKILL, self._parse)
         self._used: dict[str, SkillUse] = {}
         self.sessions: Callable[[], Iterable[EngineSession]] = tuple
         self.tools = PromotedTools(workspace, count_tokens)
 
     async def found(self) -> Sequence[Skill]:
-        return [each.skill for each in await asyncio.to_thread(self._look)]
+        return [skill for _, skill in await asyncio.to_thread(self.files.found)]
 
     async def told(self, most_tokens: int = LEAST_TOLD_TOKENS) -> tuple[str, int]:
         """Return what the model is told about the skills in so many tokens, and what that costs."""
-        ready = [(skill.name, skill.description) for skill in await self.found() if skill.tokens]
-        return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
+        return list_text(_HEAD, _MORE, await self._ready(), most_tokens, self._count_tokens)
 
     async def listing(self) -> str:
-        ready = [_line(skill.name, skill.description) for skill in await self.found() if skill.state is FileState.READY]
+        ready = [_line(*each) for each in await self._ready()]
         tools = await asyncio.to_thread(self.promoted)
         ready += [f"- {tool.name} (a tool): {tool.description}" for tool in tools if not tool.problem]
         return "\n".join(ready) or "No skills found."
 
+    async def _ready(self) -> list[tuple[str, str]]:
+        return [(skill.name, skill.description) for skill in await self.found() if skill.state is FileState.READY]
+
     async def use(self, name: str) -> SkillUse:
-        found = await asyncio.to_thread(self._named, name)
-        skill = found.skill
-        text = await asyncio.to_thread(self._text, found)
+        raw, skill = await asyncio.to_thread(self.files.ready, name, 40)
+        text = await asyncio.to_thread(self._text, raw, skill)
         used = self._used[skill.name] = SkillUse(skill.name, text, skill.source, skill.allowed)
         return used
 
     async def read_file(self, name: str, file: str) -> str:
-        found = await asyncio.to_thread(self._named, name)
+        raw, skill = await asyncio.to_thread(self.files.ready, name, 40)
         try:
-            data = await asyncio.to_thread(read_beside, found.raw.place, found.raw.folder, file, MAX_SKILL_BYTES + 1)
+            data = await asyncio.to_thread(read_beside, raw.place, raw.folder, file, MAX_SKILL_BYTES + 1)
         except (NotPlain, OSError) as error:
-            raise ToolError(f"{file[:100]} of skill {found.skill.name} cannot be read: {error}") from error
+            raise ToolError(f"{file[:100]} of skill {skill.name} cannot be read: {error}") from error
         if data is None:
-            there = ", ".join(await asyncio.to_thread(files_beside, found.raw.place, found.raw.folder)) or "none"
-            raise ToolError(f"skill {found.skill.name} has no file {file[:100]!r}", f"Its files: {sanitize_line(there)}.")
+            there = ", ".join(await asyncio.to_thread(files_beside, raw.place, raw.folder)) or "none"
+            raise ToolError(f"skill {skill.name} has no file {file[:100]!r}", f"Its files: {sanitize_line(there)}.")
         if b"\0" in data:
-            raise ToolError(f"{file[:100]} of skill {found.skill.name} is not text")
+            raise ToolError(f"{file[:100]} of skill {skill.name} is not text")
         cut = f"\n[cut here: this is its first {MAX_SKILL_BYTES:,} bytes]" if len(data) > MAX_SKILL_BYTES else ""
         return sanitize(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
 
@@ -182,7 +150,7 @@ class SkillShelf:
         if (used := self._used.get(name)) is None:
             raise ToolError(f"the skill {name[:60]!r} was not read", "Ask for it again.")
         text = f"{said}\n\n{used.text}"
-        self._session(session_id).emit(used_event(used, digest_of(text)))
+        self._session(session_id).emit(used.event(digest_of(text)))
         self._session(session_id).submit(text, typed=said)
 
     def end(self, session_id: str, name: str = "") -> None:
@@ -200,6 +168,8 @@ class SkillShelf:
     async def add(self, text: str, is_for_all: bool) -> str:
         """Keep a new SKILL.md that the user has read, for this folder or for all of theirs, and return its place.
 
+        In a workspace it alone is trusted with that.
+
         Raises:
             UsageError: it is not a skill, there is one of that name, or it cannot be written.
         """
@@ -210,31 +180,24 @@ class SkillShelf:
         try:
             name = read_skill(data, "skill").name
         except BrokenSkill as error:
-            raise UsageError(f"this is not a skill: line {error.line}: {error}", _FORM) from error
-        if (same := next((each.skill for each in self._look() if _key(each.skill.name) == _key(name)), None)) is not None:
+            raise UsageError(f"this is not a skill: {error}", FORM) from error
+        if (same := next((each for _, each in self.files.found() if key_of(each.name) == key_of(name)), None)) is not None:
             raise UsageError(f"a skill named {same.name} already exists: {same.place}", "Give this one another name.")
         source = SkillSource.USER if is_for_all else SkillSource.FOLDER
-        return add_skill(next(place for place in self._places if place.source is source), self._workspace, name, data)
+        raw = add_skill(next(place for place in self.files.places if place.source is source), self._workspace, name, data)
+        if not is_for_all:
+            self.files.trust.keep([digest(raw)])
+        return raw.shown
 
-    def _look(self) -> list[_Found]:
-        answers = skills_trust(self._workspace).answers()
-        found = {raw: self._read(raw) for place in self._places for raw in skills_in(place)}
-        judged = with_states([(raw, each.skill) for raw, each in found.items()], lambda raw: answers.get(digest(raw)))
-        return [
-            replace(found[raw], skill=skill if skill.state is FileState.READY else replace(skill, tokens=0))
-            for raw, skill in judged
-        ]
-
-    def _fresh(self, raw: RawFile) -> _Found:
+    def _parse(self, raw: RawFile) -> Skill:
         """Return a skill as its file has it."""
-        if raw.data is None:
-            return _Found(_broken(raw, raw.problem), raw)
         try:
-            file = read_skill(raw.data, raw.folder)
+            file = read_skill(raw.content, raw.folder)
         except BrokenSkill as error:
-            return _Found(_broken(raw, f"line {error.line}: {error}. {_FORM}"), raw)
-        allowed, wrong = allowed_rules(file.allowed, self._canonical) if file.allowed is not None else (None, ())
-        skill = Skill(
+            problem = f"{raw.shown}: {error}"
+            return Skill(raw.name, "", raw.place.source, raw.shown, FileState.BROKEN, problem=problem)
+        allowed, wrong = allowed_rules(file.allowed, ToolRegistry().canonical) if file.allowed is not None else (None, ())
+        return Skill(
             file.name,
             file.description,
             raw.place.source,
@@ -244,17 +207,11 @@ class SkillShelf:
             allowed=allowed,
             warnings=(*file.warnings, *wrong),
         )
-        return _Found(skill, raw, file.body)
 
-    def _named(self, name: str) -> _Found:
-        found = self._look()
-        skill = ready_one("skill", [each.skill for each in found], name, most=40)
-        return next(each for each in found if each.skill is skill)
-
-    def _text(self, found: _Found) -> str:
+    def _text(self, raw: RawFile, skill: Skill) -> str:
         """Return what the model gets of a skill: its words, its files, and the tools that it names."""
-        skill, raw = found.skill, found.raw
-        body, cut = self._fitting(without_tags(found.body))
+        whole = read_skill(raw.content, raw.folder).body
+        body, cut = self._fitting(without_tags(whole))
         parts = [f'<skill name="{skill.name}">\n{body}\n</skill>']
         if cut:
             parts.append(f"[cut here: {cut:,} more characters; `skill` with file SKILL.md gives all of it]")
@@ -262,7 +219,7 @@ class SkillShelf:
             is_reachable = raw.place.source is SkillSource.FOLDER and not raw.place.below.startswith(".lmagent")  # for commands
             where = f" They lie in {raw.place.below}/{raw.folder}." if is_reachable else ""
             parts.append(f"Files of it, read with `skill` and file: {sanitize_line(', '.join(files))}.{where}")
-        parts += self._forms(skill, found.body)
+        parts += _forms(skill, whole)
         if skill.allowed is not None:
             parts.append(f"While it is in use, only these tools may be called: {', '.join(skill.allowed) or 'none'}.")
         return "\n".join(parts)
@@ -274,20 +231,15 @@ class SkillShelf:
             room = min(room - 1, int(room * MOST_BODY_TOKENS / tokens))
         return (body, 0) if room == len(body) else (body[:room].rstrip(), len(body) - room)
 
-    def _forms(self, skill: Skill, body: str) -> Iterable[str]:
-        """Yield how the tools are called that the skill names and the model is not told of by itself."""
-        named = [rule.partition("(")[0].lower() for rule in skill.allowed or () if not rule.startswith(PROMOTED)]
-        for name in dict.fromkeys((*named, *re.findall(r"`([a-z_]+)`", body))):
-            if form := self._form_of(name):
-                yield form
 
-
-def used_event(used: SkillUse, digest: str = "") -> SkillUsed:
-    """Return the event that says that a skill is in use."""
-    is_limited = used.allowed is not None
-    return SkillUsed(
-        skill=used.name, source=str(used.source), is_limited=is_limited, allowed=used.allowed or (), digest=digest, stays=True
-    )
+def _forms(skill: Skill, body: str) -> Iterator[str]:
+    """Yield how the tools are called that a skill names and the model is not told of by itself."""
+    seldom = {tool.name: tool for tool in ALL_TOOLS if tool.name == PROMOTE_TOOL or tool.told is Told.SELDOM}
+    named = [rule.partition("(")[0].lower() for rule in skill.allowed or () if not rule.startswith(PROMOTED)]
+    for name in dict.fromkeys((*named, *re.findall(r"`([a-z_]+)`", body))):
+        if name in seldom and name != SKILL:
+            spec = seldom[name].spec()
+            yield f"There is a tool {spec.name}: {spec.description} Its arguments: {json.dumps(spec.parameters)}"
 
 
 def remind_of_skills(agent: Agent) -> None:
@@ -326,51 +278,9 @@ def list_text(
     return "", 0
 
 
-def _broken(raw: RawFile, why: str) -> Skill:
-    return Skill(raw.name, "", raw.place.source, raw.shown, FileState.BROKEN, problem=f"{raw.shown}: {why}")
-
-
 def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:
     """Return a skill or a sub-agent as the model is told about it."""
     words = without_tags(description)
     if len(words) > most_chars:
         words = f"{words[:most_chars].rsplit(' ', 1)[0]}…"
     return f"- {name}: {words}"
-
-
-def with_states(
-    found: Sequence[tuple[RawFile, Defined]], answer: Callable[[RawFile], str | None]
-) -> list[tuple[RawFile, Defined]]:
-    """Return what files define by name: those of the folder wait for a yes, and the first that is ready hides its namesakes."""
-    first: dict[str, Defined] = {}
-    judged: list[tuple[RawFile, Defined]] = []
-    for raw, given in found:
-        is_asked = given.state is FileState.READY and raw.place.source is SkillSource.FOLDER
-        each = replace(given, state=_ANSWERED.get(answer(raw) or "", FileState.WAITING)) if is_asked else given
-        before = first.setdefault(_key(each.name), each) if each.state is FileState.READY else each
-        why = f"the one in {before.place} goes before it"
-        judged.append((raw, each if before is each else replace(each, state=FileState.HIDDEN, problem=why)))
-    return sorted(judged, key=lambda pair: pair[1].name)
-
-
-def ready_one(kind: str, found: Sequence[Defined], name: str, most: int | None = None) -> Defined:
-    """Return the one of a name that can be used.
-
-    Raises:
-        ToolError: there is none; the text says why, and which there are, at most so many.
-    """
-    wanted, ready = _key(name), {_key(each.name): each for each in found if each.state is FileState.READY}
-    if wanted in ready:
-        return ready[wanted]
-    names = [each.name for each in ready.values()]
-    there = f"There are: {', '.join(names[:most])}." if names else "There are none."
-    if held := next((each for each in found if _key(each.name) == wanted), None):
-        why = ", ".join(filter(None, (held.state, held.problem)))
-        way_out = _TRUST if held.state in (FileState.WAITING, FileState.REFUSED) else ""
-        raise ToolError(f"{kind} {held.name} ({held.place}) cannot be used: {why}", f"{way_out}{there}")
-    close = difflib.get_close_matches(wanted, names, n=1)
-    raise ToolError(f"no {kind} {name[:60]!r}", f"Did you mean {close[0]}? {there}" if close else there)
-
-
-def _key(name: str) -> str:
-    return name.strip().lstrip("/").lower().replace("_", "-").replace(" ", "-")

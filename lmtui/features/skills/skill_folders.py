@@ -1,27 +1,36 @@
-"""The folders of skills: what is in them, which of a folder's wait for the user's yes, and how one is added.  Blocks (disk).
+"""The folders of skills and sub-agents: what is in them, what of a folder waits for a yes, how one is added.  Blocks (disk).
 
-A yes holds for a SKILL.md as it is, and is asked for again once it changed.  Nothing of a skill's own is run or obeyed before.
+A yes holds for a file as it is, and is asked for again once it changed.  Nothing in it is run or obeyed before.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.errors import LmtuiError, ToolError, UsageError
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.subagents import AgentDefinition, FileState
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent
-from lmtui.features.skills.reader import BrokenSkill, read_skill
-from lmtui.features.skills.values import SkillSource
+from lmtui.features.folder_consent import ALLOWED, REFUSED, FolderConsent
+from lmtui.features.skills.reader import BrokenSkill
+from lmtui.features.skills.values import Skill, SkillSource
+from lmtui.paths import config_dir
 from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, open_own, own_folder, read_plain
 from lmtui.store.session_logs import make_workspace_folder
 
 SKILL_FILE = "SKILL.md"
-FOLDERS = (".lmagent/skills", ".agents/skills", ".claude/skills")
+FOLDERS = {
+    "skills": (".lmagent/skills", ".agents/skills", ".claude/skills"),
+    "agents": (".lmagent/agents", ".claude/agents"),
+}
 MAX_SKILL_BYTES = 262_144
 _MOST_FILES, _MOST_BESIDE, _MOST_DEPTH = 200, 50, 4
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", ".git"})
@@ -53,36 +62,48 @@ class RawFile:
         return sanitize_line(self.folder or self.file.removesuffix(".md"))
 
     @property
+    def content(self) -> bytes:
+        """Return what is in it.
+
+        Raises:
+            BrokenSkill: it cannot be read.
+        """
+        if self.data is None:
+            raise BrokenSkill(self.problem)
+        return self.data
+
+    @property
     def shown(self) -> str:
         """Return it as the user knows it."""
         return sanitize_line("/".join(filter(None, (self.place.shown, self.folder, self.file))))
 
 
-def places(workspace: Path, settings: Path, home: Path) -> list[SkillFolder]:
-    """Return where skills may lie, the nearest first."""
-    shipped = Path(__file__).parent / "shipped"
+def places(workspace: Path, kind: str) -> list[SkillFolder]:
+    """Return where the files of a kind may lie, the nearest first."""
+    folders, own = FOLDERS[kind], config_dir() / kind
+    shipped = SkillFolder(SkillSource.SHIPPED, Path(__file__).parent / "shipped", "", "lmtui")
     return [
-        *(SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
-        SkillFolder(SkillSource.USER, settings / "skills", "", str(settings / "skills")),
-        *(SkillFolder(SkillSource.USER, home / folder, "", f"~/{folder}") for folder in FOLDERS[1:]),
-        SkillFolder(SkillSource.SHIPPED, shipped, "", "lmtui"),
+        *(SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in folders),
+        SkillFolder(SkillSource.USER, own, "", str(own)),
+        *(SkillFolder(SkillSource.USER, Path.home() / folder, "", f"~/{folder}") for folder in folders[1:]),
+        *([shipped] if kind == "skills" else []),
     ]
 
 
-def skills_in(place: SkillFolder) -> list[RawFile]:
+def _skills_in(place: SkillFolder) -> list[RawFile]:
     """Return what is in a place, by name; of a folder's links only that they are not followed."""
     is_own = place.source is not SkillSource.FOLDER
     if not is_own and is_linked(place.root, place.below):
         return [RawFile(place, "*", SKILL_FILE, problem=LINKED)]
-    found = [(name, kind) for name, kind in list_plain(place.root, place.below) if kind != "file"]
-    links = [name for name, kind in found if kind == "other"]
-    names = [name for name, kind in found if kind == "folder" or (is_own and (place.root / name).is_dir())]
-    read = (read_raw(place, name, SKILL_FILE) for name in [each for each in names if not each.startswith(".")][:_MOST_FILES])
-    linked = [] if is_own else [RawFile(place, name, SKILL_FILE, problem=LINKED) for name in links[:_MOST_FILES]]
-    return [each for each in read if each is not None] + linked
+    found = [each for each in list_plain(place.root, place.below) if each[1] != "file" and not each[0].startswith(".")]
+    read = (
+        read_raw(place, name, SKILL_FILE) if is_own or kind == "folder" else RawFile(place, name, SKILL_FILE, problem=LINKED)
+        for name, kind in found[:_MOST_FILES]
+    )
+    return [each for each in read if each is not None]
 
 
-def files_in(place: SkillFolder) -> list[RawFile]:
+def _agents_in(place: SkillFolder) -> list[RawFile]:
     """Return the Markdown files of a place, by name; no link in it is followed."""
     if place.source is SkillSource.FOLDER and is_linked(place.root, place.below):
         return [RawFile(place, "", "", problem=LINKED)]
@@ -93,9 +114,16 @@ def files_in(place: SkillFolder) -> list[RawFile]:
 
 def files_beside(place: SkillFolder, folder: str) -> list[str]:
     """Return the other files of a skill, relative to its folder."""
-    found: list[str] = []
-    _walk(*_root_of(place, folder), "", found)
-    return found
+    root, below = _root_of(place, folder)
+    found, ahead = list[str](), [""]
+    while ahead and len(found) < _MOST_BESIDE:
+        within = ahead.pop(0)
+        for name, kind in list_plain(root, f"{below}/{within}".strip("/")):
+            if kind == "file" and within + name != SKILL_FILE:
+                found.append(within + name)
+            elif kind == "folder" and name not in _PASSED_OVER and within.count("/") < _MOST_DEPTH - 1:
+                ahead.append(f"{within}{name}/")
+    return sorted(found[:_MOST_BESIDE])
 
 
 def read_beside(place: SkillFolder, folder: str, file: str, max_bytes: int) -> bytes | None:
@@ -131,40 +159,91 @@ def read_raw(place: SkillFolder, folder: str, file: str) -> RawFile | None:
     return RawFile(place, folder, file, data) if data is not None else None
 
 
-def _walk(root: Path, folder: str, within: str, found: list[str]) -> None:
-    if within.count("/") >= _MOST_DEPTH:
-        return
-    for name, kind in list_plain(root, "/".join(filter(None, (folder, within.rstrip("/"))))):
-        if len(found) >= _MOST_BESIDE or name in _PASSED_OVER or kind == "other":
-            continue
-        if kind == "folder":
-            _walk(root, folder, f"{within}{name}/", found)
-        elif f"{within}{name}" != SKILL_FILE:
-            found.append(f"{within}{name}")
-
-
-_SHOWN_CHARS = 120
+_SHOWN_CHARS, _MOST_KEPT = 120, 1_500
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_DESCRIPTION = re.compile(r"^description:\s*(.+)$", re.MULTILINE)
+_TRUST = "Only the user's yes lets it be used: `lmtui trust`, or /trust on the screen. "
+_ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
+Defined = TypeVar("Defined", Skill, AgentDefinition)
+
+
+class DefinitionFiles(Generic[Defined]):
+    """What the files of a workspace and its user define by name; those of the folder wait for a yes to each as it is.
+
+    Args:
+        workspace: the folder.
+        kind: `skills` or `agents`; also its name in the file of the answers.
+        noun: what one is called.
+        parse: returns what a file defines, also a broken one.
+    """
+
+    def __init__(self, workspace: Path, kind: str, noun: str, parse: Callable[[RawFile], Defined]) -> None:
+        self.noun, self.places = noun, places(workspace, kind)
+        self._files_in = _skills_in if kind == "skills" else _agents_in
+        self._parsed: Callable[[RawFile], Defined] = lru_cache(_MOST_KEPT)(parse)
+        self.trust = FolderConsent(workspace, kind, self._brought)
+
+    def found(self) -> list[tuple[RawFile, Defined]]:
+        """Return all by name, each with its file; the first that is ready hides its namesakes."""
+        answers = self.trust.answers()
+        first: dict[str, Defined] = {}
+        judged: list[tuple[RawFile, Defined]] = []
+        for raw, given in self._read():
+            is_asked = given.state is FileState.READY and raw.place.source is SkillSource.FOLDER
+            state = _ANSWERED.get(answers.get(digest(raw), ""), FileState.WAITING)
+            each = replace(given, state=state) if is_asked else given
+            before = first.setdefault(key_of(each.name), each) if each.state is FileState.READY else each
+            why = f"the one in {before.place} goes before it"
+            judged.append((raw, each if before is each else replace(each, state=FileState.HIDDEN, problem=why)))
+        return sorted(judged, key=lambda pair: pair[1].name)
+
+    def ready(self, name: str, most: int | None = None) -> tuple[RawFile, Defined]:
+        """Return the one of a name that can be used.
+
+        Raises:
+            ToolError: there is none; the text says why, and which there are, at most so many.
+        """
+        found = self.found()
+        wanted, ready = key_of(name), {key_of(each[1].name): each for each in found if each[1].state is FileState.READY}
+        if wanted in ready:
+            return ready[wanted]
+        names = [each.name for _, each in ready.values()]
+        there = f"There are: {', '.join(names[:most])}." if names else "There are none."
+        if held := next((each for _, each in found if key_of(each.name) == wanted), None):
+            why = ", ".join(filter(None, (held.state, held.problem)))
+            way_out = _TRUST if held.state in (FileState.WAITING, FileState.REFUSED) else ""
+            raise ToolError(f"{self.noun} {held.name} ({held.place}) cannot be used: {why}", f"{way_out}{there}")
+        close = difflib.get_close_matches(wanted, names, n=1)
+        raise ToolError(f"no {self.noun} {name[:60]!r}", f"Did you mean {close[0]}? {there}" if close else there)
+
+    def _read(self) -> list[tuple[RawFile, Defined]]:
+        return [(raw, self._parsed(raw)) for place in self.places for raw in self._files_in(place)]
+
+    def _brought(self) -> list[TrustItem]:
+        return [
+            TrustItem(self.noun, each.place, _trust_text(each.name, each.description), digest(raw))
+            for raw, each in self._read()
+            if raw.place.source is SkillSource.FOLDER and each.state is FileState.READY
+        ]
+
+
+def key_of(name: str) -> str:
+    """Return a name as names are compared."""
+    return name.strip().lstrip("/").lower().replace("_", "-").replace(" ", "-")
 
 
 def digest(raw: RawFile) -> str:
-    """Return what a yes holds for: the skill's folder and its SKILL.md to the byte."""
-    return hashlib.sha256(os.fsencode(f"{raw.place.below}/{raw.folder}\0") + (raw.data or b"")).hexdigest()
+    """Return what a yes holds for: the skill's folder, or the file's name, and the file to the byte."""
+    return hashlib.sha256(os.fsencode(f"{raw.place.below}/{raw.folder or raw.file}\0") + (raw.data or b"")).hexdigest()
 
 
-def skills_trust(workspace: Path) -> FolderConsent:
-    """Return what a folder's skills wait for."""
-
-    def brought() -> list[TrustItem]:
-        folders = [SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS]
-        return [_item(raw) for place in folders for raw in skills_in(place) if raw.data is not None]
-
-    return FolderConsent(workspace, "skills", brought)
+def _trust_text(name: str, description: str) -> str:
+    """Return what the user is asked about, in a line."""
+    short = description if len(description) <= _SHOWN_CHARS else f"{description[:_SHOWN_CHARS].rstrip()}…"
+    return sanitize_line(f"{name}: {short}")
 
 
-def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> str:
-    """Write a SKILL.md into a new folder of a place and return where; in a workspace it alone is trusted with that.
+def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> RawFile:
+    """Write a SKILL.md into a new folder of a place and return it.
 
     Raises:
         UsageError: something of that name is there, or it cannot be written.
@@ -181,29 +260,8 @@ def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> st
             os.mkdir(name, 0o755, dir_fd=parent)
         with open(folder / SKILL_FILE, "xb", opener=open_own) as file:
             file.write(data)
-        if place.source is SkillSource.FOLDER:
-            skills_trust(workspace).keep([digest(raw)])
     except FileExistsError as error:
         raise UsageError(f"{raw.shown} or its folder already exists", "Give this skill another name.") from error
     except (OSError, LmtuiError) as error:
         raise UsageError(f"could not write {raw.shown}: {error}", "Check permissions and free disk space.") from error
-    return raw.shown
-
-
-def _item(raw: RawFile) -> TrustItem:
-    return TrustItem("skill", raw.shown, trust_text(raw.folder, _description(raw.data or b"", raw.folder)), digest(raw))
-
-
-def trust_text(name: str, description: str) -> str:
-    """Return what the user is asked about, in a line."""
-    short = description if len(description) <= _SHOWN_CHARS else f"{description[:_SHOWN_CHARS].rstrip()}…"
-    return sanitize_line(f"{name}: {short}" if short else name)
-
-
-def _description(data: bytes, folder: str) -> str:
-    """Return what a skill says of itself, also where its front matter is broken."""
-    try:
-        return read_skill(data, folder).description
-    except BrokenSkill:
-        match = _DESCRIPTION.search(sanitize(data[:4096].decode("utf-8", "replace")))
-        return match[1].strip() if match else ""
+    return raw

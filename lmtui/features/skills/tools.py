@@ -9,7 +9,6 @@ from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import AgentActions, Preview, ToolContext, ToolResult
 from lmtui.core.tool_scopes import SkillEnded
 from lmtui.features.skills.promoted import PromotedTools, check
-from lmtui.features.skills.shelf import used_event
 from lmtui.features.skills.values import OFF, PROMOTE_TOOL, PromotedTool, Skills
 from lmtui.tools.tool import Arguments, EmptyArguments, OtherTool, Told, Tool, WorkspacePath, always, argument, path_argument
 
@@ -42,7 +41,7 @@ async def _skill(arguments: SkillArguments, context: ToolContext) -> ToolResult:
             await context.features[Skills].read_file(name, arguments.file.strip()), f"{name}/{arguments.file.strip()}"
         )
     used = await context.features[Skills].use(name)
-    context.agent.emit(used_event(used))
+    context.agent.emit(used.event())
     return ToolResult(used.text, used.name)
 
 

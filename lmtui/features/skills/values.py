@@ -9,6 +9,7 @@ from typing import Protocol
 
 from lmtui.core.remote_marks import open_to_network
 from lmtui.core.subagents import FileState
+from lmtui.core.tool_scopes import SkillUsed
 
 PROMOTE_TOOL = "promote_skill"
 OFF = "off"
@@ -26,7 +27,7 @@ class SkillSource(StrEnum):
 class Skill:
     """A skill that was found.
 
-    `place` is its SKILL.md as the user knows it; `tokens` is what its line in the prompt costs (0: it is not told of),
+    `place` is its SKILL.md as the user knows it; `tokens` is what its line in the prompt costs,
     `body_tokens` what reading it costs.  `allowed` are the only tools that may be called while it is in use, as rules, None
     where it does not say.  `problem` is why it is broken or hidden, with the way out; `warnings` what is wrong with one that
     holds all the same.
@@ -52,6 +53,11 @@ class SkillUse:
     text: str
     source: SkillSource
     allowed: tuple[str, ...] | None = None
+
+    def event(self, digest: str = "") -> SkillUsed:
+        """Return the event that says that it is in use."""
+        source, is_limited, allowed = str(self.source), self.allowed is not None, self.allowed or ()
+        return SkillUsed(skill=self.name, source=source, is_limited=is_limited, allowed=allowed, digest=digest, stays=True)
 
 
 @dataclass(frozen=True, slots=True)
