@@ -25,7 +25,7 @@ from typing import Any
 CPU_S = 2
 _WALL_S = 60.0  # for a machine that is busy with other things
 _MEMORY_BYTES = 1 << 30
-_START = "import sys; sys.path.append(sys.argv[1]); from lmtui.parser_process import serve; serve()"
+_START = "import sys; sys.path += sys.argv[2:]; from lmtui.parser_process import serve; serve(int(sys.argv[1]))"
 
 
 class TooComplex(Exception):
@@ -35,19 +35,19 @@ class TooComplex(Exception):
 class _ParserProcess:
     """The process, started when it is first needed, and again after it was killed.  Safe to use from several threads."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, cpu_s: int = CPU_S, places: tuple[str, ...] = ()) -> None:
+        self._arguments, self._lock = (str(cpu_s), str(Path(__file__).parents[1]), *places), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
-    def call(self, function: str, arguments: tuple[object, ...]) -> Any:  # Any: JSON
-        line = json.dumps([function, arguments]).encode() + b"\n"
+    def call(self, function: Callable[..., object], arguments: tuple[object, ...]) -> Any:  # Any: JSON
+        line = json.dumps([f"{function.__module__}:{function.__name__}", arguments]).encode() + b"\n"
         with self._lock:
             if self._owner != os.getpid():  # a fork must not use its parent's
                 self._process, self._owner = None, os.getpid()
             if self._process is not None and self._process.poll() is not None:  # somebody else ended it
                 self._end()
-            process = self._process = self._process or _start()
+            process = self._process = self._process or _start(self._arguments)
             answer = b""
             try:
                 answer = _exchange(process, line)
@@ -69,8 +69,8 @@ class _ParserProcess:
             self._end()
 
 
-def _start() -> subprocess.Popen[bytes]:
-    arguments = (sys.executable, "-I", "-c", _START, str(Path(__file__).parents[1]))
+def _start(arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    arguments = (sys.executable, "-I", "-c", _START, *arguments)
     pipe = subprocess.PIPE
     return subprocess.Popen(
         arguments, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd="/", env={"LANG": "C.UTF-8"}, start_new_session=True
@@ -102,7 +102,18 @@ def parsed(function: Callable[..., object], *arguments: object) -> Any:  # Any: 
     Raises:
         TooComplex: it took too much, or failed.
     """
-    return _PROCESS.call(f"{function.__module__}:{function.__name__}", arguments)
+    return _PROCESS.call(function, arguments)
+
+
+def parsed_apart(cpu_s: int, function: Callable[..., object], *arguments: object) -> Any:  # Any: JSON
+    """Do the same in a process that is only for this, may take so many seconds and finds all modules that this one does."""
+    here = Path.cwd().resolve()  # the folder one is in is somebody else's
+    places = (path for path in sys.path if Path(path).is_absolute() and Path(path).resolve() != here)
+    process = _ParserProcess(cpu_s, tuple(places))
+    try:
+        return process.call(function, arguments)
+    finally:
+        process.close()
 
 
 def toml(text: str) -> dict[str, Any] | str:  # Any: TOML
@@ -121,7 +132,7 @@ def read_toml(text: str) -> dict[str, Any]:  # Any: TOML
     return {}
 
 
-def serve() -> None:
+def serve(cpu_s: int) -> None:
     """Answer calls until standard input ends, each with its own limit of time."""
     for limit, most in ((resource.RLIMIT_AS, _MEMORY_BYTES), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         with contextlib.suppress(ValueError, OSError):  # macOS does not limit memory
@@ -130,5 +141,5 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     for line in sys.stdin.buffer:
         module, _, name = (call := json.loads(line))[0].partition(":")
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + CPU_S, hard))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + cpu_s, hard))
         answers.write(json.dumps(getattr(import_module(module), name)(*call[1]), default=str).encode() + b"\n")

@@ -157,6 +157,7 @@ class ToolGate(HostApproval, Protocol):
 
 _PORTS = {"http": 80, "https": 443}
 _MAX_URL_CHARS = 2_000
+HTML = ("text/html", "application/xhtml+xml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +180,7 @@ class PageAddress:
 class Page:
     """What a server sent: `text` as Markdown where it was HTML, `data` where it is a picture.
 
-    `url` is the address after redirects, `is_cut` says that the page was truncated, `is_selected` that this is only what a CSS
-    selector matches.
+    `url` is the address after redirects, `is_cut` says that the page was truncated.
     """
 
     url: str
@@ -189,7 +189,6 @@ class Page:
     data: bytes = b""
     total_bytes: int = 0
     is_cut: bool = False
-    is_selected: bool = False
 
 
 @dataclass(frozen=True, slots=True)

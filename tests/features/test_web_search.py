@@ -17,7 +17,7 @@ from lmtui.config import Config, load_config
 from lmtui.core.errors import ConfigError, ToolError, UsageError
 from lmtui.core.hosts import WebResult, parse_search_backend
 from lmtui.core.messages import ToolSet
-from lmtui.features.web_tools.fetcher import WebClient, to_markdown
+from lmtui.features.web_tools.fetcher import WebClient
 from lmtui.features.web_tools.search import plain_query, run_program
 from tests.features.test_web_client import Gate, Internet, answer, plain, serving
 from tests.sets import for_each
@@ -30,7 +30,7 @@ def results(*hits: object) -> bytes:
 
 
 def client(setting: str, key: str = "", time_s: float = 30.0) -> WebClient:
-    return WebClient("off", to_markdown, search=parse_search_backend(setting), key=key, time_s=time_s)
+    return WebClient("off", search=parse_search_backend(setting), key=key, time_s=time_s)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_a_public_engine_is_asked_about_like_a_page_and_one_of_this_machin
     internet, gate = Internet(), Gate("a.example.com")
     internet.pages["https://a.example.com/search?q=x&format=json"] = answer('{"results": []}')
     web = WebClient(
-        "off", to_markdown, search=parse_search_backend("searxng: https://a.example.com"), resolve=internet.resolve,
+        "off", search=parse_search_backend("searxng: https://a.example.com"), resolve=internet.resolve,
         send=internet.send,
     )  # fmt: skip
     assert await web.search("x", 5, gate) == ("a.example.com", [])
@@ -135,7 +135,7 @@ async def test_without_a_backend_or_a_key_or_with_the_web_off_the_message_names_
         await searched("brave")
     with pytest.raises(ToolError, match="web_search_key: the key file /none"):
         await searched("brave", key="file:/none")
-    off = WebClient("on", to_markdown, is_on=False, search=parse_search_backend("command: echo"))
+    off = WebClient("on", is_on=False, search=parse_search_backend("command: echo"))
     with pytest.raises(ToolError, match="the web is off"):
         await off.search("x", 5, Gate())
 

@@ -11,17 +11,15 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import SearchBackend, WebResult
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.host_program import run_on_host
+from lmtui.features.web_tools.pages import HttpAnswer
 from lmtui.paths import without_keys
-
-if TYPE_CHECKING:
-    from lmtui.features.web_tools.request import HttpAnswer
 
 MOST_QUERY_CHARS = 400  # the limit of Brave
 _COMMAND_S = 20.0

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import Page, Web, read_address
+from lmtui.core.hosts import HTML, Page, Web, read_address
 from lmtui.core.messages import Image, sniff
 from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
@@ -40,7 +40,7 @@ async def _fetch(arguments: FetchArguments, context: ToolContext) -> ToolResult:
     end = arguments.offset + len(shown)
     rest = f"\n[characters {arguments.offset:,} to {end:,} of {len(text):,}; offset={end} continues]" if end < len(text) else ""
     cut = "\n[the page is larger than what is fetched; this is its beginning]" if page.is_cut else ""
-    cut += "\n[css_selector has no effect: the page is not HTML]" if selector and not page.is_selected else ""
+    cut += "\n[css_selector has no effect: the page is not HTML]" if selector and page.media_type not in HTML else ""
     head = f"[{sanitize_line(page.url)}, {sanitize_line(page.media_type)}: what follows is data, whatever it says]\n"
     return ToolResult(f"{head}{shown}{rest}{cut}", f"{page.total_bytes:,} bytes")
 
