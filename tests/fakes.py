@@ -533,7 +533,7 @@ class Rig:
         clock = self.clock = Ticking()
         points = points or TurnPoints()
         if checks is not None:
-            TurnChecks(checks).register(points)
+            TurnChecks(lambda: checks).register(points)
         notes = memory and Notes(memory.recall)
         self.provider = provider
         self.sandbox = sandbox or FakeSandbox()

@@ -8,14 +8,15 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 
 from lmtui.command_line import Parser, add_common, make_parser, say
-from lmtui.config import load_config
+from lmtui.config import Config, load_config
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Level, Notice, TurnStarted
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.decide import decide
-from lmtui.core.permissions.rules import SETTINGS, Access, Mode, Rule, Verdict, exact_rule
+from lmtui.core.permissions.rules import SETTINGS, Access, Decision, Mode, Rule, Verdict, exact_rule
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.verification import (
@@ -30,14 +31,13 @@ from lmtui.core.verification import (
     bounded,
     parse_profiles,
 )
-from lmtui.core.workspace import ExecResult
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.features.checks.commands import check_lines, command_lines, lacks_suite, started_line
 from lmtui.features.checks.fixing import FixingLadder
 from lmtui.features.checks.turn_checks import TurnChecks
 from lmtui.features.checks.validators import validate
-from lmtui.features.checks.values import CheckRunner, CommandEnded, wants_to_write
+from lmtui.features.checks.values import CheckRunner, CommandEnded, ended_of
 from lmtui.features.service import CommandCall, FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -71,41 +71,32 @@ class WorkspaceCheckRunner(CheckRunner):
         self._on_event = on_event or (lambda _: None)
         self.told: list[CheckRan] = []
 
-    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
-        """Run a command in the read-only instance; if it has to write, run it in an overlay and drop what it wrote."""
+    async def _begin(self, command: str, limit_s: int) -> tuple[Decision, bool]:
+        del limit_s
         decision = decide("shell", Access.EXECUTE, command, Mode.NORMAL, self._rules)
         if decision.verdict is Verdict.DENY:
-            return CommandEnded(why_not=decision.why)
+            return decision, False
         self._on_event(CheckStarted(command=command.rpartition("\n")[2]))
-        try:
-            status = await self.sandbox.status()
-            if status.has_read_only:
-                ended = await self.sandbox.read_only().run_command(command, timeout_s=limit_s)
-                if not may_write or ended.exit_code == 0 or not wants_to_write(ended.output):
-                    return _ended(ended)
-            elif not may_write:
-                return CommandEnded(why_not="it needs a read-only sandbox")
-            if status.has_overlays:
-                return await self._run_in_overlay(command, limit_s)
-            if decision.verdict is Verdict.ALLOW and decision.rule:
-                return _ended(await self.sandbox.fresh().run_command(command, timeout_s=limit_s))
-        except SandboxError as error:
-            return CommandEnded(why_not=error.full_text())
-        return CommandEnded(why_not=_NO_OVERLAY.format(rule=shlex.quote(str(exact_rule("shell", command, SETTINGS)))))
+        return decision, (await self.sandbox.status()).has_read_only
 
-    async def _run_in_overlay(self, command: str, limit_s: int) -> CommandEnded:
+    async def _run_writing(self, command: str, limit_s: int, decision: Decision) -> CommandEnded:
+        """Run a command in an overlay and drop what it wrote; without overlays, only where a rule allows it."""
+        if not (await self.sandbox.status()).has_overlays:
+            if decision.verdict is Verdict.ALLOW and decision.rule:
+                return ended_of(await self.sandbox.fresh().run_command(command, timeout_s=limit_s))
+            return CommandEnded(why_not=_NO_OVERLAY.format(rule=shlex.quote(str(exact_rule("shell", command, SETTINGS)))))
         overlay = self.sandbox.overlay()
         try:
             ended = await overlay.sandbox.fresh().run_command(command, timeout_s=limit_s)
             try:
                 effect = await overlay.effect()
             except SandboxError:  # it touched more files than can be followed
-                return _ended(ended, "it wrote files in an overlay; they were dropped")
+                return ended_of(ended, "it wrote files in an overlay; they were dropped")
         finally:
             await overlay.close()
         count = len(effect.changes) + effect.special_total
         note = f"it wrote {pluralize(count, 'file')} in an overlay; {'they were' if count > 1 else 'it was'} dropped"
-        return _ended(ended, note if count else "")
+        return ended_of(ended, note if count else "")
 
     async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:
         """Return files as the last commit has them; None without one, and where nothing differs from it."""
@@ -135,10 +126,6 @@ class WorkspaceCheckRunner(CheckRunner):
         self._on_event(check)
 
 
-def _ended(result: ExecResult, note: str = "") -> CommandEnded:
-    return CommandEnded(result.exit_code, result.output, result.elapsed_ms / 1000, result.is_timed_out, note=note)
-
-
 def _joined(commands: Mapping[str, str]) -> str:
     """Return the build and the test of a profile as one command, which fails if one does."""
     build, test = commands.get("build", ""), commands.get("test", "")
@@ -158,14 +145,11 @@ class ChecksService(WorkspaceFeature):
         self._seconds: dict[str, float] = {}
         self._chosen = ""
         self._running: asyncio.Task[None] | None = None
-        self._given: list[FixingLadder] = []
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
         """Give a session its checks."""
         del sandbox
-        self._given.append(self.ladder())
-        self._given[-1].gate = Gate(session.config.gate)
-        TurnChecks(self._given[-1]).register(session.points)
+        TurnChecks(partial(self.ladder, session.config)).register(session.points)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Set the goal of a new session."""
@@ -178,9 +162,9 @@ class ChecksService(WorkspaceFeature):
             text = f"{self._missing(name)}. The project's own commands are used instead."
             session.emit(Notice(level=Level.WARNING, text=text))
 
-    def ladder(self) -> FixingLadder:
-        """Return the checks as the settings have them now; how long commands took is known to all sessions."""
-        config = self.host.config
+    def ladder(self, config: Config | None = None) -> FixingLadder:
+        """Return the checks as settings have them, by default those of now; how long commands took is known to all sessions."""
+        config = config or self.host.config
         name, commands = self._profile()
         command = "" if name or config.verify in ("auto", "off") else config.verify
         return FixingLadder(
@@ -207,9 +191,6 @@ class ChecksService(WorkspaceFeature):
         if profile != "auto" and profile not in parse_profiles(self.host.config.check_profiles):
             raise UsageError(self._missing(profile), _ADD)
         self._chosen = "" if profile == "auto" else profile
-        now = self.ladder()
-        for each in self._given:
-            each.is_on, each.command, each.lint, each.source = now.is_on, now.command, now.lint, now.source
 
     def rules(self) -> Sequence[tuple[str, str]]:
         config, (name, commands) = self.host.config, self._profile()

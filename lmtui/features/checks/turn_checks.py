@@ -9,14 +9,14 @@ import contextlib
 import json
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.errors import SandboxError
 from lmtui.core.events import TurnReason, Verified
 from lmtui.core.messages import Message, ModelRequest, Role, ToolCall
-from lmtui.core.permissions.rules import Verdict
+from lmtui.core.permissions.rules import Decision, Verdict
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import must_pass
@@ -39,7 +39,7 @@ from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn_outcome import reason_of
 from lmtui.features.checks.fixing import FixingLadder
-from lmtui.features.checks.values import CheckRunner, CommandEnded, wants_to_write
+from lmtui.features.checks.values import CheckRunner, CommandEnded
 
 _MOST_ROUNDS = 4
 _MOST_STUCK, _MOST_SAME = 2, 6  # the same words again; the same first line
@@ -107,34 +107,24 @@ class AgentCheckRunner(CheckRunner):
         self.was_refused = False
         self.failed: list[CheckRan] = []
 
-    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
-        """Run a command in the read-only instance, if there is one and the command has enough of that; else as any command.
-
-        A rule that asks, and features that review calls, get to see it in any case.
-        """
+    async def _begin(self, command: str, limit_s: int) -> tuple[Decision, bool]:
+        """Prepare a command; one that a rule asks about, or that features review, passes them in any case."""
         agent = self._agent
         agent.emit(CheckStarted(agent=agent.id, command=command.rpartition("\n")[2]))  # what is before it makes a copy
-        try:
-            mask_files(agent)
-            await learn_sandbox(agent)
-            call = ToolCall(self.next_id(), "shell", json.dumps({"command": command, "timeout": limit_s}))
-            decision = decide(agent, agent.services.toolbox.prepare(call.name, call.arguments))
-            if decision.verdict is Verdict.DENY:
-                return CommandEnded(why_not=decision.why)
-            is_asked = (decision.verdict is Verdict.ASK and bool(decision.rule)) or agent.services.points.before_call
-            if agent.state.sandbox.has_read_only and not is_asked:
-                ended = await agent.services.sandbox.read_only().run_command(command, timeout_s=limit_s)
-                if ended.exit_code == 0 or not wants_to_write(ended.output) or not may_write:
-                    return CommandEnded(ended.exit_code, ended.output, ended.elapsed_ms / 1000, ended.is_timed_out)
-        except (SandboxError, ToolError) as error:
-            return CommandEnded(why_not=error.full_text())
-        if not may_write:
-            return CommandEnded(why_not="it needs a read-only sandbox")
-        return await self._run_writing(call)
+        mask_files(agent)
+        await learn_sandbox(agent)
+        call = self._call(command, limit_s)
+        decision = decide(agent, agent.services.toolbox.prepare(call.name, call.arguments))
+        is_asked = (decision.verdict is Verdict.ASK and bool(decision.rule)) or bool(agent.services.points.before_call)
+        return decision, bool(agent.state.sandbox.has_read_only) and not is_asked
 
-    async def _run_writing(self, call: ToolCall) -> CommandEnded:
+    def _call(self, command: str, limit_s: int) -> ToolCall:
+        return ToolCall(self.next_id(), "shell", json.dumps({"command": command, "timeout": limit_s}))
+
+    async def _run_writing(self, command: str, limit_s: int, decision: Decision) -> CommandEnded:
         """Run a command that changes files: asked about, with a checkpoint, and shown as any call."""
-        agent = self._agent
+        del decision  # it is made again
+        agent, call = self._agent, self._call(command, limit_s)
         began = agent.services.monotonic()
         result = await run_call(agent, call, by="check")
         self.was_refused |= result.summary == "refused"
@@ -168,7 +158,7 @@ class AgentCheckRunner(CheckRunner):
 class TurnChecks:
     """The checks of one session, at the points of its turns."""
 
-    def __init__(self, ladder: FixingLadder) -> None:
+    def __init__(self, ladder: Callable[[], FixingLadder]) -> None:
         self.ladder = ladder
         self._progress = CheckProgress()
 
@@ -196,10 +186,11 @@ class TurnChecks:
         if not goal or agent.state.only_reads:
             return ""
         runner, progress = AgentCheckRunner(agent), self._progress
-        check = await self.ladder.meets(runner, goal, may_write=is_set)
+        ladder = self.ladder()
+        check = await ladder.meets(runner, goal, may_write=is_set)
         runner.tell(check)
-        if check.outcome is CheckOutcome.FAILED and agent.is_weak and await self._fix(agent, runner, goal):
-            check = await self.ladder.meets(runner, goal, may_write=is_set)
+        if check.outcome is CheckOutcome.FAILED and agent.is_weak and await _fix(agent, ladder, runner, goal):
+            check = await ladder.meets(runner, goal, may_write=is_set)
             runner.tell(check)
         progress.checked = agent.state.verification.version
         if check.outcome is CheckOutcome.NOT_RUN:
@@ -228,20 +219,7 @@ class TurnChecks:
 
     def _named(self, agent: Agent) -> str:
         """Return the command that the task says has to pass."""
-        return must_pass(agent.conversation.last_task) if self.ladder.is_on else ""
-
-    async def _fix(self, agent: Agent, runner: AgentCheckRunner, goal: str) -> bool:
-        """Let drafts of single definitions be tried, and make those edits that helped; tell whether there was one."""
-        has_helped = False
-        async with contextlib.aclosing(self.ladder.fixes(runner, goal, partial(_draw, agent))) as edits:
-            async for old, new in edits:
-                words = json.dumps({"path": old.path, "search": old.source, "replace": new})
-                if not (await run_call(agent, ToolCall(runner.next_id(), "edit", words), by="check")).ok:
-                    break
-                has_helped = True
-                text = f"lmtui replaced {old.name} in {old.path} by a draft of yours: more tests pass with it."
-                agent.remind(text, "checks")
-        return has_helped
+        return must_pass(agent.conversation.last_task) if self.ladder().is_on else ""
 
     async def _check_step(self, agent: Agent) -> None:
         """Check what the step just done changed; the model is told what fails, each failure once."""
@@ -253,7 +231,7 @@ class TurnChecks:
         if not changed:
             return
         runner = AgentCheckRunner(agent)
-        await self.ladder.after_step(runner, changed)
+        await self.ladder().after_step(runner, changed)
         for check in runner.failed[:1]:
             if check.text != progress.red_told:
                 progress.red_told = check.text
@@ -286,7 +264,7 @@ class TurnChecks:
         elif tracker.red is not None and tracker.red.decides and tracker.known(tracker.red.command) is not None:
             decides = ProjectCheck(tracker.red.rung, tracker.red.command)
         else:
-            decides = await self.ladder.at_end(runner, tuple(tracker.touched), tracker.passed)
+            decides = await self.ladder().at_end(runner, tuple(tracker.touched), tracker.passed)
         tracker = agent.state.verification
         if tracker.verified is Verified.GREEN or (tracker.red is None and not tracker.touched):
             _tell_changed_tests(agent)
@@ -341,12 +319,12 @@ class TurnChecks:
         change them, and new tests are welcome.
         """
         known = agent.state.verification.known(command)
-        check = known or await self.ladder.meets(runner, command, may_write=may_write)
+        check = known or await self.ladder().meets(runner, command, may_write=may_write)
         tests = [path for path in agent.state.verification.touched if _TEST_FILE.search(path)]
         if check.outcome is CheckOutcome.FAILED or not tests or _ABOUT_TESTS.search(agent.conversation.last_task):
             return check
         before = {path: data for path, data in (await runner.before(tests) or {}).items() if data is not None}
-        again = await self.ladder.holds_with(runner, check.command, before) if before else check
+        again = await self.ladder().holds_with(runner, check.command, before) if before else check
         if again.outcome is not CheckOutcome.FAILED:
             return check
         named = ", ".join(before)
@@ -358,12 +336,12 @@ class TurnChecks:
         The reviewer is asked only if the validators block nothing.  What blocks and is not followed by a change is unfinished
         work.
         """
-        tracker, progress, gate = agent.state.verification, self._progress, self.ladder.gate
+        tracker, progress, gate = agent.state.verification, self._progress, self.ladder().gate
         if progress.reviewed == tracker.version or not tracker.touched:
             return "", progress.left
         progress.reviewed = tracker.version
         task, changed = agent.conversation.last_task, tuple(tracker.touched)
-        found = tuple(await self.ladder.findings(AgentCheckRunner(agent), changed, task))
+        found = tuple(await self.ladder().findings(AgentCheckRunner(agent), changed, task))
         blocking = [each for each in found if gate.blocks(each)]
         if found:
             agent.emit(ReviewWritten(agent=agent.id, findings=found, is_rejected=bool(blocking), by="validators"))
@@ -383,6 +361,20 @@ def _pause_goal(agent: Agent, reason: TurnReason) -> None:
     """Pause the goal that was worked at where the user stopped the turn."""
     if reason is TurnReason.INTERRUPTED and not agent.state.depth and (goal := agent.state.verification.goal):
         agent.emit(GoalChanged(agent=agent.id, command=goal, state=GoalState.PAUSED))
+
+
+async def _fix(agent: Agent, ladder: FixingLadder, runner: AgentCheckRunner, goal: str) -> bool:
+    """Let drafts of single definitions be tried, and make those edits that helped; tell whether there was one."""
+    has_helped = False
+    async with contextlib.aclosing(ladder.fixes(runner, goal, partial(_draw, agent))) as edits:
+        async for old, new in edits:
+            words = json.dumps({"path": old.path, "search": old.source, "replace": new})
+            if not (await run_call(agent, ToolCall(runner.next_id(), "edit", words), by="check")).ok:
+                break
+            has_helped = True
+            text = f"lmtui replaced {old.name} in {old.path} by a draft of yours: more tests pass with it."
+            agent.remind(text, "checks")
+    return has_helped
 
 
 async def _draw(agent: Agent, text: str) -> str:

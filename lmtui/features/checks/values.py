@@ -7,11 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.permissions.rules import Decision, Verdict
 from lmtui.core.ports import Sandbox
 from lmtui.core.verification import CheckRan
+from lmtui.core.workspace import ExecResult
 
 _MAX_BYTES = 1_000_000
+_NEEDS_READ_ONLY = "it needs a read-only sandbox"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,11 @@ class CommandEnded:
     note: str = ""
 
 
+def ended_of(result: ExecResult, note: str = "") -> CommandEnded:
+    """Return how a command in the sandbox ended."""
+    return CommandEnded(result.exit_code, result.output, result.elapsed_ms / 1000, result.is_timed_out, note=note)
+
+
 class CheckRunner(ABC):
     """What a ladder may do: run a command as the permissions have it, read files, and look at what was before the change.
 
@@ -38,9 +46,27 @@ class CheckRunner(ABC):
     def __init__(self, files: Sandbox) -> None:
         self._files = files
 
-    @abstractmethod
     async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
         """Run a command where it can change nothing; where it has to write, as the permissions and the user have it."""
+        try:
+            decision, is_read_only = await self._begin(command, limit_s)
+            if decision.verdict is Verdict.DENY:
+                return CommandEnded(why_not=decision.why)
+            if is_read_only:
+                ended = await self._files.read_only().run_command(command, timeout_s=limit_s)
+                if not may_write or ended.exit_code == 0 or not wants_to_write(ended.output):
+                    return ended_of(ended)
+            return await self._run_writing(command, limit_s, decision) if may_write else CommandEnded(why_not=_NEEDS_READ_ONLY)
+        except (SandboxError, ToolError) as error:
+            return CommandEnded(why_not=error.full_text())
+
+    @abstractmethod
+    async def _begin(self, command: str, limit_s: int) -> tuple[Decision, bool]:
+        """Say that a command runs; return what the permissions say, and whether it runs in the read-only instance first."""
+
+    @abstractmethod
+    async def _run_writing(self, command: str, limit_s: int, decision: Decision) -> CommandEnded:
+        """Run a command that changes files."""
 
     @abstractmethod
     async def before(self, paths: Sequence[str]) -> Mapping[str, bytes | None] | None:

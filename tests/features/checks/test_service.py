@@ -60,15 +60,15 @@ async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_setting
     session = SessionServices("s", checks.host.config, Offers())
     checks.equip(session, cast("Any", None))
     ladder = cast("Any", session.points.turn_end[0]).__self__.ladder
-    assert not ladder.is_on
+    assert not ladder().is_on
     checks.choose("full")
-    assert (ladder.is_on, ladder.command, ladder.lint) == (True, "make && make test", "ruff {files}")
+    assert (ladder().is_on, ladder().command, ladder().lint) == (True, "make && make test", "ruff {files}")
     checks.choose("quick")
-    assert (ladder.command, ladder.lint) == ("make lint", "")
+    assert (ladder().command, ladder().lint) == ("make lint", "")
     with pytest.raises(UsageError, match="'other'"):
         checks.choose("other")
     checks.choose("auto")
-    assert (ladder.is_on, ladder.command) == (False, "")
+    assert (ladder().is_on, ladder().command) == (False, "")
 
 
 @pytest.mark.full

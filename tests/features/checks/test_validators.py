@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
+from lmtui.core.permissions.rules import Decision
 from lmtui.core.verification import CheckRan, Finding, Gate, Severity
 from lmtui.features.checks.validators import validate
 from lmtui.features.checks.values import CheckRunner, CommandEnded
@@ -19,7 +20,10 @@ class Files(CheckRunner):
     def __init__(self, old: Mapping[str, str], new: Mapping[str, str], *, knows_before: bool = True) -> None:
         self.old, self.new, self.knows_before = old, new, knows_before
 
-    async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
+    async def _begin(self, command: str, limit_s: int) -> tuple[Decision, bool]:
+        raise AssertionError(command)
+
+    async def _run_writing(self, command: str, limit_s: int, decision: Decision) -> CommandEnded:
         raise AssertionError(command)
 
     async def read(self, path: str) -> bytes | None:
