@@ -175,7 +175,7 @@ def test_broad_catches_stand_at_the_marked_borders_only() -> None:
 
 
 def test_below_lmtuis_folder_in_a_workspace_files_are_opened_in_one_way() -> None:
-    at_user_level = {"app/archive": 2, "features/folder_consent": 4, "features/mcp/mcp_config": 1}
+    at_user_level = {"app/archive": 2, "store/state_files": 3, "features/mcp/mcp_config": 1}
     at_user_level |= {"sandbox/mount_layout": 6, "store/session_logs": 4, "store/summaries": 2, "features/usage/service": 1}
     calls = r"\bos\.(open|mkdir|listdir|remove|unlink|rename|replace|chown)\(|(?<![\w.])open\(|rmtree\("
     methods = r"\.(read_text|read_bytes|write_text|write_bytes|iterdir|r?glob|touch|mkdir|unlink|rename|symlink_to|rmdir)\("

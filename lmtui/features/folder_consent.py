@@ -4,41 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem, check_shown
-from lmtui.paths import WORKSPACE_FOLDER, state_dir
-from lmtui.plain_files import open_own, own_folder
+from lmtui.paths import state_dir
 from lmtui.store.state_files import locked, write_whole
 
-
-def replace_file(file: Path, text: str) -> None:
-    """Put a text in the place of a file's; its folder is made where it is missing.  Blocks.
-
-    Raises:
-        OSError: it cannot be written; the file is as it was.
-    """
-    if WORKSPACE_FOLDER not in file.parts:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
-    with own_folder(file.parent, makes=True) as folder:
-        try:
-            with open(draft, "x", encoding="utf-8", opener=open_own) as opened:
-                opened.write(text)
-            os.replace(draft.name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
-        finally:
-            with contextlib.suppress(FileNotFoundError):  # it became the file
-                os.unlink(draft.name, dir_fd=folder)
-
-
 _MAX_BYTES = 4_194_304
-
-
 ALLOWED, REFUSED = "allowed", "refused"
 BROUGHT_SETTINGS, BROUGHT_SERVERS = "settings", "MCP servers"
 _Answers = dict[str, dict[str, tuple[str, list[TrustItem]]]]  # by folder, and by kind and hash: the answer, and to what
@@ -187,28 +162,19 @@ def _changing() -> Iterator[_Answers]:
                 for folder, own in known.items()
             }
             write_whole(file, json.dumps(values, indent=1))
-            (state_dir() / "brought.json").unlink(missing_ok=True)  # its yes must not count again once this file is gone
     except OSError as error:
         raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
 
 
 def _load() -> _Answers:
-    """Return the answers, until one was given those in the file of earlier versions; one that cannot be read trusts nothing."""
+    """Return the answers; a file that cannot be read trusts nothing."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
-        try:
-            found = json.loads((state_dir() / "trust.json").read_bytes()[:_MAX_BYTES])
-        except FileNotFoundError:
-            found = {}
-            for kind, folders in json.loads((state_dir() / "brought.json").read_bytes()[:_MAX_BYTES]).items():
-                for folder, own in folders.items():
-                    shown = [(kind, "", "of an earlier version")]
-                    found.setdefault(folder, {}).update({f"{kind}:{digest}": (word, shown) for digest, word in own.items()})
         return {
             folder: {
                 key: (answer, [TrustItem(str(kind), str(source), str(text)) for kind, source, text in items])
                 for key, (answer, items) in own.items()
                 if answer in (ALLOWED, REFUSED)
             }
-            for folder, own in found.items()
+            for folder, own in json.loads((state_dir() / "trust.json").read_bytes()[:_MAX_BYTES]).items()
         }
     return {}

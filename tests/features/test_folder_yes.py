@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +7,8 @@ import pytest
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderTrust, replace_file, trusted_folders
+from lmtui.features.folder_consent import FolderConsent, FolderTrust, trusted_folders
+from lmtui.store.state_files import write_whole
 from tests.sets import for_each
 from tests.trusting import say
 
@@ -76,20 +76,10 @@ def test_what_is_taken_back_waits_whatever_its_kind_and_other_folders_keep_their
 
 @for_each("text", ["{", "[]", '{"/": 3}', '{"/": {"hooks:one": ["allowed"]}}', '{"/": {"hooks:one": ["allowed", [1]]}}'])
 def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, home: Path, tmp_path: Path, text: str) -> None:
-    replace_file(home / "state" / "trust.json", text.replace("/", str(tmp_path)))
+    write_whole(home / "state" / "trust.json", text.replace("/", str(tmp_path)))
     assert (folder.holds("one"), folder.yes.waiting()) == ([False], [ONE])
     say(folder.yes, is_trusted=True)
     assert folder.holds("one") == [True]
-
-
-def test_answers_of_an_earlier_version_hold_until_they_are_taken_back(folder: Folder, home: Path, tmp_path: Path) -> None:
-    earlier = {kind: {str(tmp_path): {"one": word}} for kind, word in (("hooks", "allowed"), ("commands", "refused"))}
-    replace_file(home / "state/brought.json", json.dumps(earlier))
-    assert (folder.yes.trusted(), folder.other.refused()) == ([ONE], [ONE])
-    say(folder.other, is_trusted=True)
-    assert (folder.yes.trusted(), folder.other.trusted()) == ([ONE], [ONE])
-    folder.yes.revoke()
-    assert (folder.yes.waiting(), folder.other.waiting()) == ([ONE], [ONE])
 
 
 def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder) -> None:
@@ -102,10 +92,10 @@ def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder
 
 def test_a_file_is_for_its_owner_alone_and_no_draft_is_left(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "a.json"
-    replace_file(file, "one")
+    write_whole(file, "one")
     file.chmod(0o644)
-    replace_file(file, "two")
+    write_whole(file, "two")
     assert (file.read_text(), file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == ("two", 0o600, 0o700)
     with pytest.raises(UnicodeEncodeError):
-        replace_file(file, "\ud800")
+        write_whole(file, "\ud800", errors="strict")
     assert (file.read_text(), list(file.parent.iterdir())) == ("two", [file])

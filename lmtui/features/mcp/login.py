@@ -19,8 +19,8 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl, BaseModel, Field, ValidationError
 
-from lmtui.features.folder_consent import replace_file
 from lmtui.features.mcp.values import ServerAddress
+from lmtui.store.state_files import write_whole
 
 _log = logging.getLogger(__name__)
 _SERVICE = "lmtui-mcp"
@@ -105,7 +105,7 @@ class TokenStore:
             self._keyring.set_password(_SERVICE, self._path.stem, text)
             return
         try:
-            replace_file(self._path, text)
+            write_whole(self._path, text)
         except OSError as error:
             _log.warning("%s cannot be written, so the login holds for this run only: %s", self._path, error)
 

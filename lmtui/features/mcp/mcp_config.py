@@ -24,10 +24,10 @@ from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.permissions.rules import MCP
 from lmtui.core.programs import FETCHERS
 from lmtui.core.sanitize import escape_invisible_line, sanitize_line
-from lmtui.features.folder_consent import replace_file
 from lmtui.features.mcp.tool_names import server_key
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, read_plain
+from lmtui.store.state_files import write_whole
 
 FILE_KEYS = {"mcpServers", "mcp_servers"}
 # Keys of other programs that change nothing here: words for people, and tools that would run there without being asked about.
@@ -373,7 +373,7 @@ def _own() -> tuple[Path, dict[str, Any]]:
 
 def _write(file: Path, found: Mapping[str, object]) -> Path:
     try:
-        replace_file(file.resolve(), json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        write_whole(file.resolve(), json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}") from error
     return file

@@ -19,11 +19,12 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import Redactor, escape_invisible_line, sanitize
 from lmtui.core.tool_servers import Reach
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import ALLOWED, BROUGHT_SERVERS, REFUSED, FolderConsent, replace_file
+from lmtui.features.folder_consent import ALLOWED, BROUGHT_SERVERS, REFUSED, FolderConsent
 from lmtui.features.mcp.mcp_config import ServerEntry, named_entry, read_servers, variables_in
 from lmtui.features.mcp.tool_names import RawTool, plain, tools_digest
 from lmtui.features.mcp.values import ServerState
 from lmtui.paths import state_dir
+from lmtui.store.state_files import write_whole
 
 _log = logging.getLogger(__name__)
 _MAX_BYTES = 16_777_216
@@ -122,7 +123,7 @@ class Memory:
         self.known = known = replace(known, tools_of=self.written.digest if known.tools_digest else "")
         choice = theirs.choice if known.choice == before.choice else known.choice
         try:
-            replace_file(self._file, json.dumps(asdict(replace(known, choice=choice))))
+            write_whole(self._file, json.dumps(asdict(replace(known, choice=choice))))
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error)
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from lmtui.core.errors import ConfigError, SessionFileError, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, replace_file
+from lmtui.features.folder_consent import FolderConsent
 from lmtui.features.memory.notes import MemoryScope, Note, check_note, lines_with_notes, note_line, parse_notes
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import NotPlain, read_plain
 from lmtui.store.session_logs import make_workspace_folder
-from lmtui.store.state_files import locked
+from lmtui.store.state_files import locked, write_whole
 
 NAME = "memory.md"
 KIND = "note"
@@ -159,7 +159,7 @@ class MemoryFiles:
                     return
                 if is_project:
                     make_workspace_folder(self._places[scope][0])
-                replace_file(path, text)
+                write_whole(path, text, errors="strict")
                 if is_project:
                     self._bless(MemoryText(text))
         except SessionFileError as error:

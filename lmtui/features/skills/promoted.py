@@ -28,9 +28,9 @@ from lmtui.core.ports import TokenCounter, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
 from lmtui.engine.syntax import python_tree, syntax_error
 from lmtui.features.call_arguments import BroughtCall, fitted
-from lmtui.features.folder_consent import replace_file
 from lmtui.features.skills.values import PromotedTool
 from lmtui.paths import state_dir
+from lmtui.store.state_files import write_whole
 
 TIMEOUT_S, MEMORY_MB = 60, 512
 _MAX_BYTES = 262_144
@@ -106,7 +106,7 @@ class PromotedTools:
         if len(self.all()) >= _MOST_TOOLS and tool.name not in self.known:
             raise ToolError(f"there are {_MOST_TOOLS} promoted tools already", "The user can remove some: /skill.")
         try:
-            replace_file(self._folder / f"{tool.name}.json", json.dumps(asdict(tool)))
+            write_whole(self._folder / f"{tool.name}.json", json.dumps(asdict(tool)))
         except OSError as error:
             raise ToolError(f"{tool.name} could not be kept: {error.strerror}") from error
         self.known[tool.name] = self._priced(tool)
