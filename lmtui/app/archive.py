@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -181,6 +182,7 @@ def exported(log: Path, form: str) -> str:
 
 TITLE_END = " (fork)"
 _CUT = "the fork begins here"
+_STEPS = (events.MessageAdded, events.TurnEnded)
 
 
 def forked(
@@ -211,28 +213,17 @@ def forked(
     return [*found, *(events.Envelope(last + number, now, new_id, event) for number, event in enumerate(added, 1))]
 
 
-def _end(past: Sequence[events.Envelope], seq: int) -> int:
-    """Return behind which event the copy ends: that with this place, and the ends of the calls that it made."""
-    if seq <= 0:
-        return len(past)
-    at = next((index for index, envelope in enumerate(past) if envelope.seq > seq), len(past))
-    open_calls: set[str] = set()
-    for envelope in past[:at]:
-        match envelope.event:
-            case events.MessageAdded(tool_calls=calls):
-                open_calls = {call.id for call in calls}
-            case events.ToolCallStarted(call_id=call_id):
-                open_calls.add(call_id)
-            case events.ToolCallFinished(call_id=call_id):
-                open_calls.discard(call_id)
-            case events.TurnEnded():
-                open_calls.clear()
-    while open_calls and at < len(past) and not isinstance(past[at].event, events.MessageAdded | events.TurnEnded):
-        event = past[at].event
-        at += 1
-        if isinstance(event, events.ToolCallFinished):
-            open_calls.discard(event.call_id)
-    return at
+def _end(past: Sequence[Envelope], seq: int) -> int:
+    """Return behind which event the copy ends: that with this place, and the ends of its calls."""
+    at = next((index for index, each in enumerate(past) if each.seq > seq > 0), len(past))
+    before = [each.event for each in past[:at] if isinstance(each.event, _STEPS)][-1:]
+    messages = [each for each in before if isinstance(each, events.MessageAdded)]
+    calls = {call.id for message in messages for call in message.tool_calls}
+    rest, end = takewhile(lambda each: not isinstance(each.event, _STEPS), past[at:]), at
+    for place, each in enumerate(rest, at + 1):
+        if isinstance(each.event, events.ToolCallFinished) and each.event.call_id in calls:
+            end = place
+    return end
 
 
 def _inherited(event: events.Event, waits: Collection[str], *, is_ours: bool) -> events.Event | None:

@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -69,22 +69,17 @@ def log_file() -> Path:
     return state_dir() / "lmtui.log"
 
 
-class _Formatter(logging.Formatter):
-    """A line of the log, traces included, without the values of keys."""
+class _File(RotatingFileHandler):
+    """The log file, traces included, without the values of keys; reports once, in one line, if it cannot be written."""
 
     def __init__(self, redactor: Redactor) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        self._redactor = redactor
+        super().__init__(log_file(), maxBytes=_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        self._redactor, self._is_told = redactor, False
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         return self._redactor.text(super().format(record))
-
-
-class _File(RotatingFileHandler):
-    """The log file; reports once, in one line, if it cannot be written."""
-
-    _is_told = False
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Say why a line is missing."""
@@ -97,16 +92,13 @@ class _File(RotatingFileHandler):
 
 
 def write_log_file(redactor: Redactor) -> None:
-    """Send the program's log to its file, once; where that cannot be made, nowhere."""
+    """Send the program's log to its file, once."""
     loggers = [logging.getLogger(name) for name in ("lmtui", "mcp", "client")]  # the MCP SDK's too
     if loggers[0].handlers:
         return
-    try:
+    with suppress(OSError):  # the first line says so
         log_file().parent.mkdir(parents=True, exist_ok=True)
-        handler: logging.Handler = _File(log_file(), maxBytes=_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True)
-    except OSError:
-        handler = logging.NullHandler()
-    handler.setFormatter(_Formatter(redactor))
+    handler = _File(redactor)
     for logger in loggers:
         logger.propagate = False
         logger.addHandler(handler)

@@ -11,7 +11,8 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -75,30 +76,27 @@ class _RecordFile(BaseModel):
         return [each for each in self.files if (each.place, each.name) != (record.place, record.name)]
 
 
+@dataclass
 class PromptCaches:
     """The prompt caches of one runtime's sessions, and which is in which file; what reads or changes that blocks (disk).
 
-    Args:
-        place_of: returns the name under which a server is known, however its address changes.
-        idle_s: how long a session does nothing before it is saved.
-        close_limit_s: how long a session that is closed waits for that.
-        budget_bytes: how much all files may hold together.
-        now: the clock, in seconds since 1970.
+    `place_of` returns the name under which a server is known, however its address changes.
+    A session that does nothing for `idle_s` is saved, one that is closed waits `close_limit_s` for
+    that.  All files may hold `budget_bytes`.  `now` is in seconds since 1970.  Servers that
+    `failed` are not asked again.
     """
 
-    def __init__(
-        self,
-        place_of: Callable[[str], str] = root_url,
-        *,
-        idle_s: float = IDLE_S,
-        close_limit_s: float = CLOSE_LIMIT_S,
-        budget_bytes: int = _BUDGET_BYTES,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self.idle_s, self.close_limit_s, self._budget_bytes = idle_s, close_limit_s, budget_bytes
-        self.place_of, self._now = place_of, now
-        self.file = state_dir() / "prompt_caches.json"
-        self.failed: set[str] = set()  # servers that did not do it: they are not asked again
+    place_of: Callable[[str], str] = root_url
+    idle_s: float = IDLE_S
+    close_limit_s: float = CLOSE_LIMIT_S
+    budget_bytes: int = _BUDGET_BYTES
+    now: Callable[[], float] = time.time
+    failed: set[str] = field(default_factory=set)
+
+    @property
+    def file(self) -> Path:
+        """Return the file of the records."""
+        return state_dir() / "prompt_caches.json"
 
     def is_on(self, provider: OpenAICompatible) -> bool:
         """Tell whether the server saves prompt caches and may."""
@@ -128,7 +126,7 @@ class PromptCaches:
                 by_use = sorted(here.values(), key=lambda each: (bool(each.session), each.saved_at))
                 names = [*[name for name in every if name not in here][:1], *(each.name for each in by_use)]
             for name in names:
-                found = replace(wanted, name=name, size_bytes=size_bytes, saved_at=self._now())
+                found = replace(wanted, name=name, size_bytes=size_bytes, saved_at=self.now())
                 if self._has_room(kept, found):
                     kept.files = [*kept.others(found), replace(found, session="")]  # until it is written, none may restore it
                     return found
@@ -142,7 +140,7 @@ class PromptCaches:
             return has_room
 
     def _has_room(self, kept: _RecordFile, record: PromptCacheRecord) -> bool:
-        return sum(each.size_bytes for each in kept.others(record)) + record.size_bytes <= self._budget_bytes
+        return sum(each.size_bytes for each in kept.others(record)) + record.size_bytes <= self.budget_bytes
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[_RecordFile]:
