@@ -369,22 +369,17 @@ def _check_attempts(arguments: argparse.Namespace) -> None:
     arguments.models = tuple(name for each in (given or "").split(",") if (name := each.strip()))
     if given is not None and len(set(arguments.models)) < 2:
         raise UsageError("--models needs at least two models", "For example: --models qwen3-coder-30b,devstral-24b")
-    least = 1 if arguments.models else 2
-    count = arguments.attempts if arguments.attempts is not None or not arguments.models else 1
-    if count is None and arguments.keep:
-        raise UsageError("--keep needs --attempts or --models", "For example: --attempts 4 --keep")
-    if count is None:
+    if arguments.attempts is None and not arguments.models:
+        if arguments.keep:
+            raise UsageError("--keep needs --attempts or --models", "For example: --attempts 4 --keep")
         return
+    least, most = 1 if arguments.models else 2, 16 // (len(arguments.models) or 1)
+    arguments.attempts = least if arguments.attempts is None else arguments.attempts
+    if not least <= arguments.attempts <= most:
+        raise UsageError(f"--attempts takes a number from {least} to {most} here, as at most 16 are made")
     others = ("goes_on", "resume", "output_schema", "output_last_message", "ephemeral")
-    if not least <= count <= 16:
-        raise UsageError(f"--attempts takes a number from {least} to 16")
-    if count * len(arguments.models) > 16:
-        raise UsageError(
-            f"{count * len(arguments.models)} attempts are too many", "At most 16 are possible: use fewer models or attempts."
-        )
     if arguments.output == "stream-json" or any(getattr(arguments, name) for name in others):
         raise UsageError("--attempts is for a new session, with text or --output json", "Leave the other options out.")
-    arguments.attempts = count
 
 
 def _task_and_input(task: str | None, goal: str) -> tuple[str, str]:

@@ -197,19 +197,15 @@ def show_page(topic: str, commands: Mapping[str, Callable[[], Parser]]) -> None:
         return
     if topic in commands:
         print(commands[topic]().format_help())
-        if topic not in pages:
-            return
     wanted = topic.lower().strip().replace(" ", "-")
-    beginning = [page for name, page in pages.items() if name.startswith(wanted)]
-    page = pages.get(wanted) or (beginning[0] if len(beginning) == 1 else None)
-    if page is None:
-        about = [name for name, other in pages.items() if topic.lower() in other.read_text(encoding="utf-8").lower()]
-        near = difflib.get_close_matches(topic, pages, n=1)
-        if not about and not near:
-            raise UsageError(f"no help page matches {topic!r}", "`lmtui help` lists the topics.")
-        print(f"no page {topic!r}. It builds on: {', '.join((about or near)[:_MOST_FOUND])}")
-        return
-    print(page.read_text(encoding="utf-8"), end="")
+    found = [wanted] if wanted in pages else [name for name in pages if name.startswith(wanted)]
+    if len(found) == 1 and (topic not in commands or topic in pages):
+        print(pages[found[0]].read_text(encoding="utf-8"), end="")
+    elif topic not in commands:
+        texts = ((name, page.read_text(encoding="utf-8").lower()) for name, page in pages.items())
+        about = ", ".join([name for name, text in texts if topic.lower() in text][:_MOST_FOUND])
+        hint = f"It is named in: {about}." if about else "`lmtui help` lists the topics."
+        raise UsageError(f"no help page is called {topic!r}", hint)
 
 
 def _title(page: Path) -> str:

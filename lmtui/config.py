@@ -12,7 +12,6 @@ import io
 import json
 import logging
 import math
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ __all__ = ["MODEL_SETTINGS", "SETTINGS", "Config", "Loaded", "load_config", "set
 
 _MAX_TOML_BYTES, _MAX_DOTENV_BYTES = 1_048_576, 65_536
 _MAX_QUICK_CHARS = 4_096  # parsed within 50 ms, whatever they are
-_WEIGHT = re.compile(r"\s+weight=\S*")
 _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
 
@@ -261,10 +259,6 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
         raise ConfigError(f"{path} cannot be read: {why}", "Fix it or delete it.") from error
     names, told = sorted(RETIRED.keys() & found.keys()), "in config.toml is no longer used"
     retired.update((f"{name} {told}; {RETIRED[name]}".removesuffix("; "), None) for name in names)
-    servers = found.get("servers")
-    if isinstance(servers, list) and any(_WEIGHT.search(str(each)) for each in servers):
-        found["servers"] = [_WEIGHT.sub("", each) if isinstance(each, str) else each for each in servers]
-        retired[f"weight=N of servers {told}"] = None
     for name in found.keys() - RETIRED.keys() - SETTINGS.keys():
         raise ConfigError(f"{path} has no setting called {name!r}", _nearest(name))
     return {name: convert(name, value, str(path)) for name, value in found.items() if name not in RETIRED}
@@ -306,7 +300,7 @@ def convert(name: str, value: Any, source: str) -> Any:
         raise ConfigError(f"{name} cannot be {value!r} ({source})", f"It is one of {', '.join(choices)}.")
     kind = str(setting.type)
     try:
-        converted = _KINDS[kind][1](value)
+        converted = _typed(kind, value)
         if name == "roles":
             _check_words(parse_roles, converted, source)
         elif name in ("budget", "check_profiles", "profiles", "url", "web_search") and converted:
@@ -324,7 +318,7 @@ def convert(name: str, value: Any, source: str) -> Any:
         return converted
     except (ValueError, TypeError, OverflowError) as error:
         told = "that" if setting.metadata["is_secret"] else repr(value)
-        hint = f"It is {_KINDS[kind][0]}: {setting.metadata['doc']}."
+        hint = f"It is {_KINDS[kind]}: {setting.metadata['doc']}."
         raise ConfigError(f"{name} cannot be {told} ({source})", hint) from error
 
 
@@ -343,36 +337,28 @@ def _key(value: str) -> str:
     return key
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
+_KINDS = {
+    "str": "a text", "int": "a whole number", "float": "a number", "tuple[str, ...]": "a list of texts",
+}  # fmt: skip
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise TypeError
-    return tuple(_text(each) for each in value)
+def _typed(kind: str, value: Any) -> Any:
+    """Return a value in its own type; a truth is not a number.
 
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not math.isfinite(number := float(value)):
-        raise ValueError
-    return number
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
-        raise ValueError
-    return int(value)
-
-
-_KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "str": ("a text", _text),
-    "int": ("a whole number", _whole),
-    "float": ("a number", _number),
-    "tuple[str, ...]": ("a list of texts", _texts),
-}
+    Raises:
+        ValueError: it cannot be that.
+    """
+    is_list = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if kind == "str" and isinstance(value, str):
+        return value
+    if kind.startswith("tuple") and is_list:
+        return tuple(value)
+    if kind == "float" and not isinstance(value, bool) and math.isfinite(number := float(value)):
+        return number
+    is_part = isinstance(value, float) and not value.is_integer()
+    if kind == "int" and not isinstance(value, bool) and not is_part:
+        return int(value)
+    raise ValueError
 
 
 def _dotenv(workspace: Path) -> dict[str, str]:

@@ -348,9 +348,6 @@ def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, m
     loaded = load_config(tmp_path, {"SCHEDULER_POLL_INTERVAL": "often"}, {})
     said = 'memory_recall in config.toml is no longer used; set memory = "manual"'
     assert (loaded.retired[1], len(loaded.retired), loaded.config.theme) == (said, 2, "dusk")
-    (config_dir() / "config.toml").write_text('servers = ["gpu1 weight=2", "http://gpu2:8080"]\n')
-    loaded = load_config(tmp_path, {}, {})
-    assert (loaded.retired[0][:7], loaded.config.servers) == ("weight=", ("gpu1", "http://gpu2:8080"))
     for name, text in (("titles", "titles is no longer used"), ("review", 'review is no longer used; use gate = "strict"')):
         with pytest.raises(ConfigError) as raised:
             setting_flags([f"{name}=on"])

@@ -116,7 +116,7 @@ async def test_what_cannot_be_is_said_and_asks_no_model(project: Program, serve:
     server = await serve(scenario(GOOD, None))
     for arguments, words in (
         (("--keep",), "For example: --attempts 4 --keep"),
-        (("--models", "a,b,c", "--attempts", "6"), "18 attempts are too many"),
+        (("--models", "a,b,c", "--attempts", "6"), "a number from 1 to 5 here"),
         (("--attempts", "3", "--continue"), "is for a new session"),
         (("--attempts", "3", "--sandbox", "landlock"), "attempts need overlays"),
         (("--attempts", "3", "--sandbox", "bubblewrap", "--mode", "plan"), "plan mode does not allow that"),
