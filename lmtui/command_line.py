@@ -28,10 +28,19 @@ from lmtui.settings import SETTINGS
 EXIT_USAGE = 64
 
 
+Option = tuple[tuple[str, ...], dict[str, Any]]
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose mistakes end with exit code 64, as the contract says.  `behind` names what takes all words behind `--`."""
 
     behind = ""
+
+    def add(self, *options: Option) -> Parser:
+        """Add options and arguments and return the parser."""
+        for names, given in options:
+            self.add_argument(*names, **given)
+        return self
 
     def takes(self, option: str) -> bool:
         """Tell whether this is an option of the command."""
@@ -41,6 +50,11 @@ class Parser(argparse.ArgumentParser):
         """Tell whether a value follows an option."""
         action = self._option_string_actions.get(option)
         return action is not None and action.nargs != 0
+
+    def format_help(self) -> str:
+        """Return the help, that of `lmtui` with its commands."""
+        text = super().format_help()
+        return f"{text}\n{overview()}\n" if self.prog == "lmtui" else text
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how it is used, and end."""
@@ -54,26 +68,20 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{self.prog}: {message}{hint}\n")
 
 
-Option = tuple[tuple[str, ...], dict[str, Any]]
-
-
 def option(*names: str, **given: Any) -> Option:
     """Return an option or argument of a command, as argparse takes it."""
     return names, given
 
 
 def make_parser(name: str, doc: str, example: str, *options: Option) -> Parser:
-    """Return the parser of `lmtui NAME`, without a name that of `lmtui`, the example as it is."""
-    parser = Parser(
+    """Return the parser of `lmtui NAME`, without a name that of `lmtui`."""
+    return Parser(
         prog=f"lmtui {name}".strip(),
         description=doc,
-        epilog=f"example: {example}" if name else example,
+        epilog=f"example: {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-    )
-    for names, given in options:
-        parser.add_argument(*names, **given)
-    return parser
+    ).add(*options)
 
 
 def feature_flags() -> dict[str, Mapping[str, Any]]:
@@ -102,7 +110,7 @@ _WORKSPACE = option("--workspace", metavar="DIR", help="the folder that the agen
 
 def add_common(parser: Parser, without: Container[str] = ()) -> Parser:
     """Add the flags of settings, `without` those that mean nothing here, and return the parser."""
-    options = [
+    parser.add(
         *([_WORKSPACE] if "--workspace" not in without else []),
         *map(setting_option, SETTING_FLAGS),
         option("--allow", action="append", metavar="RULE", help="allow matching calls, for example 'Shell(git status*)'"),
@@ -111,9 +119,7 @@ def add_common(parser: Parser, without: Container[str] = ()) -> Parser:
         *(option(flag, **given) for flag, given in feature_flags().items() if flag not in without),
         option("--add-dir", action="append", metavar="DIR", help="another folder to read; DIR:rw allows changes"),
         option("-c", "--config", action="append", metavar="KEY=VALUE", help="set any setting, for example -c seed=7"),
-    ]
-    for names, given in options:
-        parser.add_argument(*names, **given)
+    )
     roles = parser.add_argument_group(
         "models of roles", "for this run only, instead of the setting `roles`; see docs/models.md"
     )
@@ -124,10 +130,8 @@ def add_common(parser: Parser, without: Container[str] = ()) -> Parser:
 
 def with_report(parser: Parser, *, has_json: bool = True) -> Parser:
     """Add the flags of a report and return the parser."""
-    parser.add_argument("--workspace", metavar="DIR")
-    if has_json:
-        parser.add_argument("--json", action="store_true", help="one JSON value instead of text")
-    return parser
+    json_flag = option("--json", action="store_true", help="one JSON value instead of text")
+    return parser.add(option("--workspace", metavar="DIR"), *([json_flag] if has_json else []))
 
 
 def open_app(folder: str, session: str = "", options: Sequence[str] = ()) -> NoReturn:
@@ -204,8 +208,9 @@ def show_page(topic: str, commands: Mapping[str, Callable[[], Parser]]) -> None:
     elif topic not in commands:
         texts = ((name, page.read_text(encoding="utf-8").lower()) for name, page in pages.items())
         about = ", ".join([name for name, text in texts if topic.lower() in text][:_MOST_FOUND])
-        hint = f"It is named in: {about}." if about else "`lmtui help` lists the topics."
-        raise UsageError(f"no help page is called {topic!r}", hint)
+        if not about:
+            raise UsageError(f"no help page matches {topic!r}", "`lmtui help` lists the topics.")
+        print(f"no page {topic!r}. It is named in: {about}")
 
 
 def _title(page: Path) -> str:
@@ -239,29 +244,11 @@ def completion_script(shell: str, commands: Mapping[str, Callable[[], Parser]]) 
     return "\n".join((shtab.complete(every, shell), _FOLDERS[shell]))
 
 
-_HEAD = """commands:
-  lmtui [DIR]                 the full-screen app on a folder (default: WORKSPACE, else the current one)
-  lmtui run ["TASK"]          one task without a screen; piped input is added to it
-  lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
-  lmtui resume [ID] ["TEXT"]  continue a session (default: the last used)
-  lmtui demo [--headless]     try lmtui with a scripted model: no model needed, real tools, real sandbox
-  lmtui host start|stop|status, lmtui attach [ID]   sessions that outlive the terminal
-  lmtui serve [DIR]           the full-screen app in a browser on this machine
-  lmtui acp                   an agent for editors (Agent Client Protocol) on standard input and output
-  lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
-"""
-_TAIL = """  lmtui sessions | show ID | export ID --format md|html|jsonl
-  lmtui models | doctor | sandbox check|explain|image|shell
-  lmtui trust [--yes|--list|--revoke [DIR]]   review what this folder wants to enable
-  lmtui import [--yes]        import what LMAgent and its kin left in this folder
-  lmtui config show|path | help TOPIC | completion bash|zsh|fish
-`lmtui COMMAND --help` shows details."""
-
-
 def overview() -> str:
-    """Return what `lmtui --help` says of the commands."""
-    lines = [" | ".join(each.usage for each in feature.subcommands) for feature in features() if feature.subcommands]
-    return _HEAD + "".join(f"  lmtui {line}\n" for line in lines) + _TAIL
+    """Return what `lmtui --help` says of the commands; it makes the parser of each."""
+    own = [f"  lmtui {name:<11} {make().description}" for name, make in PARSERS.items() if name]
+    own += [f"  lmtui {each.usage}" for feature in features() for each in feature.subcommands]
+    return "\n".join(("commands:", *own, "`lmtui COMMAND --help` shows details."))
 
 
 _OUTPUT = (
@@ -277,15 +264,14 @@ _APPROVE = (
     option("--approve", action="store_true", help="without a screen: approve the plan unseen and run it"),
     option("--allow-named", action="store_true", help="with --approve: allow what the plan names, as far as that is safe"),
 )
-_FOLDER = option("dir", nargs="?", metavar="DIR")
+_DIR_HELP = "folder to work in (default: WORKSPACE, else the current one)"
+_FOLDER = option("dir", nargs="?", metavar="DIR", help=_DIR_HELP)
 _ID = option("id", metavar="ID")
 
 
 def add_task_options(parser: Parser) -> Parser:
     """Add the options of what gives the model a task, settings, model file, pictures and output, and return the parser."""
-    for names, given in (*_MODEL_AND_PICTURES, *_OUTPUT):
-        parser.add_argument(*names, **given)
-    return add_common(parser)
+    return add_common(parser.add(*_MODEL_AND_PICTURES, *_OUTPUT))
 
 
 def _run_parser() -> Parser:
@@ -316,7 +302,8 @@ def _plan_parser() -> Parser:
 
 PARSERS: Mapping[str, Callable[[], Parser]] = {
     "": lambda: add_common(make_parser(
-        "", "A workbench for agents on your own models.", overview(), _FOLDER,
+        "", "A workbench for agents on your own models.", "lmtui ~/src/parser",
+        _FOLDER,
         option("--version", action="version", version=f"lmtui {__version__}"),
         option("--theme", metavar="NAME"),
         option("--plain", action="store_true", help="line by line, for screen readers: lmtui --plain ~/src/parser"),
