@@ -34,7 +34,7 @@ from lmtui.core.trust import outcome_text
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
 from lmtui.headless.trust_report import YES, ask_trust, item_lines, pick
 from lmtui.paths import state_dir, without_keys
-from lmtui.plain.commands import PlainCommands, part_text
+from lmtui.plain.commands import part_text, run_command, tell_where_it_stands
 from lmtui.plain.plain_session import AnswerChoice, AnsweredElsewhere, LoopThread, PlainSession, Terminal
 
 
@@ -302,7 +302,6 @@ class Console:
         with contextlib.closing(LoopThread()) as loop, contextlib.suppress(EOFError):
             host, serving = loop.do(open_host), None
             self._plain = PlainSession(loop, host, self._terminal)
-            self._commands = PlainCommands(self._plain)
             try:
                 self._begin(session_id, is_demo=is_demo)
                 serving = loop.start(host.serve())
@@ -331,7 +330,7 @@ class Console:
         ask_for_trust(self._plain)
         self._plain.open(session_id)
         if session_id:
-            self._commands.tell_where_it_stands()
+            tell_where_it_stands(self._plain)
         until = time.monotonic() + self._settle_s  # what is learned while a session opens, above all which sandbox it has
         self._tell_until(lambda: self._has_sandbox or time.monotonic() >= until)
 
@@ -365,7 +364,7 @@ class Console:
 
     def _take(self, text: str) -> None:
         """Do what a text says."""
-        if not text.strip() or self._commands.run(text):
+        if not text.strip() or run_command(self._plain, text):
             self._left = None if text.strip() == "/plan" else self._left
         elif not text.startswith("!"):
             self._plain.act(lambda session: session.submit(text))

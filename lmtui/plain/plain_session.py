@@ -18,6 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from lmtui.commands.command import CommandContext
+from lmtui.commands.table import command_table
 from lmtui.core import events
 from lmtui.core.event_text import EventText, call_words, quoted
 from lmtui.core.messages import Role
@@ -242,6 +244,7 @@ class PlainSession:
     def __init__(self, loop: LoopThread, host: SessionHost, terminal: Terminal) -> None:
         self.loop, self.host, self.terminal = loop, host, terminal
         self.inbox: queue.SimpleQueue[events.Envelope | None] = queue.SimpleQueue()
+        self.context = CommandContext(host, None, command_table())
         self.teller = EventPrinter()
         self.session: Session  # that in front, once one was opened
         self._asked = ""  # the approval whose answer is being read
