@@ -8,7 +8,7 @@ import functools
 from lmtui.commands.basic_commands import BASIC
 from lmtui.commands.command import AskYes, Begin, CommandContext, CommandTable, OpenView, Output, Result
 from lmtui.commands.session_commands import MORE_SESSIONS, SCREEN, SESSIONS
-from lmtui.commands.work_commands import PANES_AND_CHANGES, PLAN_AND_MODEL, SCREEN_ONLY, WINDOW
+from lmtui.commands.work_commands import WORK
 from lmtui.core.errors import UsageError
 from lmtui.core.prompt_text import AS_WORDS, PromptFiles, nearest
 from lmtui.core.sanitize import sanitize_line
@@ -19,10 +19,7 @@ from lmtui.registry import features
 def command_table() -> CommandTable:
     """Return the commands, those of the features last; loads the modules of these."""
     of_features = (command for each in features() if each.has_commands for command in each.load("commands:COMMANDS"))
-    return CommandTable((
-        *(BASIC + SESSIONS + PANES_AND_CHANGES + SCREEN_ONLY + WINDOW + PLAN_AND_MODEL + MORE_SESSIONS),
-        *of_features,
-    ))  # fmt: skip
+    return CommandTable((*BASIC, *SESSIONS, *WORK, *MORE_SESSIONS, *of_features))
 
 
 async def run_unasked(context: CommandContext, text: str) -> Begin | Output:

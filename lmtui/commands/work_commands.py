@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from typing import Any
 
 from lmtui.commands.command import (
     Begin,
@@ -49,11 +48,7 @@ def plan_text(proposal: Proposal) -> str:
     yaml = importlib.import_module("yaml")  # few plans are edited, and every start is timed
     steps = [{name: found for name in _STEP if (found := getattr(step, name))} for step in proposal.steps]
     head = {name: found for name in _HEAD[:-1] if (found := getattr(proposal, name))}
-    dumper: Any = type("Dumper", (yaml.SafeDumper,), {})  # YAML folds lines unless they are quoted
-    dumper.add_representer(
-        str, lambda own, text: own.represent_scalar("tag:yaml.org,2002:str", text, '"' if len(text.splitlines()) > 1 else None)
-    )
-    found = yaml.dump({**head, "steps": steps}, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
+    found = yaml.safe_dump({**head, "steps": steps}, sort_keys=False, allow_unicode=True, width=10_000)
     return f"{_PLAN_HEAD}{found}"
 
 
@@ -219,7 +214,7 @@ async def control_background(context: CommandContext, words: str) -> Output:
     return Output(listed or ("No commands running in the background.",))
 
 
-PANES_AND_CHANGES: tuple[Command, ...] = (
+WORK: tuple[Command, ...] = (
     Command("pane.files", Scope.WORKBENCH, "Files", "Go to the workspace files.", ("f6",), "files", ("files",), is_first=True),
     Command("pane.plan", Scope.WORKBENCH, "Plan and todos", "Go to the plan and the todos.", ("f7",), "plan",
         ("todo", "todos"), is_first=True, handler=show_plan, instead=SCREEN),
@@ -242,10 +237,6 @@ PANES_AND_CHANGES: tuple[Command, ...] = (
     Command("trust.show", Scope.WORKBENCH, "Workspace trust",
         "Review what this folder wants to enable, and what you trust; revoke trust.", ("alt+t",), "trust", ("trust",),
         is_first=True, instead="`lmtui trust`"),
-)  # fmt: skip
-
-
-SCREEN_ONLY: tuple[Command, ...] = (
     Command("layout.zoom", Scope.WORKBENCH, "Zoom", "Maximize the focused pane, or restore it.", ("alt+z",), "zoom", ("zoom",),
         is_first=True),
     Command("settings.show", Scope.WORKBENCH, "Settings", "Show all settings with their sources, and change them.",
@@ -254,10 +245,6 @@ SCREEN_ONLY: tuple[Command, ...] = (
         ("find-file",), "WORDS", is_first=True),
     Command("chat.find", Scope.WORKBENCH, "Search conversation", "Search this session, including folded parts.", ("ctrl+f",),
         "search", ("search",), "WORDS", is_first=True, instead='`lmtui sessions --search "WORDS"`'),
-)  # fmt: skip
-
-
-WINDOW: tuple[Command, ...] = (
     Command("window.show", Scope.WORKBENCH, "Context", "Show what fills the context window; fold, leave out or pin parts.",
         ("alt+w",), "context", ("context",), is_first=True),
     Command("cache.show", Scope.WORKBENCH, "Cache", "Show which parts of each prompt were cached, reread or new, and why.",
@@ -268,10 +255,6 @@ WINDOW: tuple[Command, ...] = (
         slash=("budget",), argument="[budget or off]", handler=show_budget, instead='the option --budget "WORDS"'),
     Command("deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task, carry it out within a budget, and report at the end.",
         slash=("deep",), argument="budget task", handler=work_deep, instead='`lmtui plan --approve --budget "WORDS" "TASK"`'),
-)  # fmt: skip
-
-
-PLAN_AND_MODEL: tuple[Command, ...] = (
     Command("plan.ask", Scope.WORKBENCH, "Plan", "Plan a task in read-only mode; without a task, show the proposed plan.",
         ("alt+d",), "plan", ("plan",), "[task]", is_first=True, handler=plan_first, instead='`lmtui plan "TASK"`'),
     Command("model.choose", Scope.WORKBENCH, "Model",
