@@ -25,7 +25,7 @@ from typing import Any
 CPU_S = 2
 _WALL_S = 60.0  # for a machine that is busy with other things
 _MEMORY_BYTES = 1 << 30
-_START = "import sys; sys.path += sys.argv[2:]; from lmtui.parser_process import serve; serve(int(sys.argv[1]))"
+_START = "import sys; sys.path[:0] = sys.argv[2:]; from lmtui.parser_process import serve; serve(int(sys.argv[1]))"
 
 
 class TooComplex(Exception):
