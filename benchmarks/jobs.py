@@ -67,7 +67,7 @@ async def until_done(table: JobFile, count: int) -> tuple[JobRecord, ...]:
         done: tuple[JobRecord, ...] = ()
         while sum(job.runs > 0 for job in done) < count:
             await asyncio.sleep(0.2)
-            done = (await asyncio.to_thread(table.read)).records
+            done = await asyncio.to_thread(table.read)
     return done
 
 

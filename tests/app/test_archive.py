@@ -180,4 +180,4 @@ async def test_a_fork_waits_for_nothing_and_the_original_still_does(open_one: Op
     states = {each.id: (each.state, each.wakes is not None) for each in runtime.archive.sessions()}
     assert states == {session.id: ("waiting", True), new_id: ("done", False)}
     await jobs_of(runtime).close()
-    assert [job.session for job in (await runtime.extensions[Jobs].read()).records] == [session.id]
+    assert [job.session for job in await runtime.extensions[Jobs].read()] == [session.id]

@@ -25,7 +25,7 @@ WAITS = ScriptedTurn("WAIT: in 2h: the build")
 
 
 async def wakes(runtime: Runtime) -> list[JobRecord]:
-    return [each for each in (await runtime.extensions[Jobs].read()).records if each.kind is JobKind.WAKE]
+    return [each for each in await runtime.extensions[Jobs].read() if each.kind is JobKind.WAKE]
 
 
 async def killed_behind_its_wait(runtime: Runtime) -> EngineSession:

@@ -40,7 +40,7 @@ async def serve_until(runtime: Runtime, is_so: Callable[[], bool]) -> None:
 
 
 async def the_job(runtime: Runtime, number: int = 0) -> JobRecord:
-    return (await runtime.extensions[Jobs].read()).records[number]
+    return (await runtime.extensions[Jobs].read())[number]
 
 
 async def test_a_job_runs_as_a_session_of_its_own_that_is_named_after_it_and_let_go_of(
@@ -107,7 +107,7 @@ async def test_jobs_are_paused_resumed_run_and_removed_by_an_end_of_their_id(ope
     assert (await the_job(runtime)).runs == 1
     assert (await the_job(runtime)).due == job.due
     await runtime.extensions[Jobs].remove(job.id)
-    assert (await runtime.extensions[Jobs].read()).records == ()
+    assert await runtime.extensions[Jobs].read() == ()
     with pytest.raises(JobsError, match="no job"):
         await runtime.extensions[Jobs].remove(job.id)
 
@@ -268,7 +268,7 @@ async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
     told: list[str] = []
     jobs_of(careful).on_problem = told.append
     await one_pass(careful)
-    assert (await careful.extensions[Jobs].read()).records == ()
+    assert await careful.extensions[Jobs].read() == ()
     assert len(told) == 1
     trusting = open_one(server.url, inbox="on")
     await one_pass(trusting)

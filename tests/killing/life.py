@@ -59,7 +59,7 @@ async def live(folder: Path, url: str, place: str) -> None:
         for task in (PLAN, WAIT, TASK):
             await _work(runtime, task)
         read = await runtime.extensions[Jobs].read()
-        if not any(each.kind is JobKind.TASK for each in read.records):
+        if not any(each.kind is JobKind.TASK for each in read):
             await runtime.extensions[Jobs].add(NewJob(text=JOB, mode="auto"))
         await _serve(runtime)
     finally:
@@ -73,7 +73,7 @@ async def _serve(runtime: Runtime) -> None:
     async with asyncio.timeout(_SLEEP_S):
         while True:
             await jobs.serve(until_empty=True)
-            if all(each.due is None for each in (await jobs.read()).records):
+            if all(each.due is None for each in await jobs.read()):
                 return
             await asyncio.sleep(0.1)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from lmtui.core.errors import UsageError
-from lmtui.features.jobs.values import JobRecord, JobsRead, NewJob
+from lmtui.features.jobs.values import JobRecord, NewJob
 
 
 class FakeJobs:
@@ -21,8 +21,8 @@ class FakeJobs:
         self.failure: Exception | None = None
         self._listeners: list[Callable[[Sequence[JobRecord]], None]] = []
 
-    async def read(self) -> JobsRead:
-        return JobsRead(tuple(self.known))
+    async def read(self) -> Sequence[JobRecord]:
+        return tuple(self.known)
 
     async def add(self, wanted: NewJob) -> JobRecord:
         if wanted.schedule == "never":

@@ -20,8 +20,8 @@ async def show_jobs(context: CommandContext, _: str) -> OpenView:
     """List the jobs."""
 
     async def lines() -> Iterable[str]:
-        read = await context.host.extensions[Jobs].read()
-        return (*job_lines(read.records, context.now()), "change them with `lmtui submit` and `lmtui jobs` in a shell")
+        records = await context.host.extensions[Jobs].read()
+        return (*job_lines(records, context.now()), "change them with `lmtui submit` and `lmtui jobs` in a shell")
 
     return OpenView("jobs.show", text=lines)
 
@@ -45,7 +45,7 @@ async def add_job(context: CommandContext, text: str) -> Result:
 
 async def _status(context: CommandContext) -> tuple[str, str]:
     offers = context.host.extensions
-    records = (await offers[Jobs].read()).records if Jobs in offers else ()
+    records = await offers[Jobs].read() if Jobs in offers else ()
     return "jobs", str(len(records) or "")
 
 

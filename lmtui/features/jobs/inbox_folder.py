@@ -24,23 +24,17 @@ _Signature = tuple[int, int, int]
 
 
 class InboxFolder:
-    """The inbox of one workspace.
+    """The inbox of one workspace; `problems` are lines for the user, which who reads them takes out.
 
     Args:
         folder: where the files are; it need not be there.
         add: makes a job of a text; the second is unique to the file, and adding it twice makes one job.  Raises `JobsError`.
         may_read: tells whether this folder's tasks are the user's: what an untrusted workspace brings is nobody's task.
-        on_problem: gets a line for the user, once.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        add: Callable[[str, str], object],
-        may_read: Callable[[], bool],
-        on_problem: Callable[[str], object],
-    ) -> None:
-        self._folder, self._add, self.may_read, self._on_problem = folder, add, may_read, on_problem
+    def __init__(self, folder: Path, add: Callable[[str, str], object], may_read: Callable[[], bool]) -> None:
+        self._folder, self._add, self.may_read = folder, add, may_read
+        self.problems: list[str] = []
         self._has_warned = False  # that the folder is untrusted
         self._ignored: set[tuple[str | int, ...]] = set()  # files that cannot be moved, as they were then
 
@@ -58,7 +52,7 @@ class InboxFolder:
         if names and not self.may_read():
             if not self._has_warned:
                 count = f"{len(names)} tasks wait" if len(names) > 1 else "1 task waits"
-                self._on_problem(f"{count} in .lmagent/inbox: this folder's inbox is not trusted (lmtui trust)")
+                self.problems.append(f"{count} in .lmagent/inbox: this folder's inbox is not trusted (lmtui trust)")
             self._has_warned = True
             return
         for name in names:
@@ -108,7 +102,7 @@ class InboxFolder:
         self._tell(path, f"is not a task: {sanitize_line(why)}")
 
     def _tell(self, path: Path, text: str) -> None:
-        self._on_problem(f".lmagent/inbox/{sanitize_line(_as_text(path.name))} {text}")
+        self.problems.append(f".lmagent/inbox/{sanitize_line(_as_text(path.name))} {text}")
 
 
 def _read(path: Path) -> tuple[_Signature, str]:

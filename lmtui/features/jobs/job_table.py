@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from lmtui.core.errors import JobsError
-from lmtui.features.jobs.values import JobRecord, JobsRead
+from lmtui.features.jobs.values import JobRecord
 from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile
 from lmtui.store.session_logs import is_in_use
@@ -100,10 +100,18 @@ class JobFile(IndexFile):
         if int(database.execute("PRAGMA user_version").fetchone()[0]) > VERSION:
             raise JobsError(f"{self.path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
 
-    def read(self) -> JobsRead:
+    def read(self) -> tuple[JobRecord, ...]:
+        """Return all jobs, oldest first.
+
+        Raises:
+            JobsError: the table cannot be read, or was damaged and moved away, which is said once.
+        """
         if not self.exists():
-            return JobsRead()
+            return ()
         with self.open() as database:
+            aside, self.aside = self.aside, ""
+            if aside:
+                raise JobsError(f"the jobs of this folder could not be read; the file is now {aside}")
             return self._all(database)
 
     def add(self, record: JobRecord) -> bool:
@@ -119,7 +127,7 @@ class JobFile(IndexFile):
         if not self.exists():
             return tuple(change(()))
         with self.writing() as database:
-            changed = tuple(change(self._all(database).records))
+            changed = tuple(change(self._all(database)))
             for record in changed:
                 database.execute(INSERT, to_row(record))
         return changed
@@ -130,13 +138,13 @@ class JobFile(IndexFile):
         with self.writing() as database:
             return database.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).rowcount > 0
 
-    def _all(self, database: sqlite3.Connection) -> JobsRead:
+    def _all(self, database: sqlite3.Connection) -> tuple[JobRecord, ...]:
         rows = database.execute("SELECT * FROM jobs ORDER BY rtrim(created, 'Z'), id").fetchall()
-        return JobsRead(tuple(from_row(dict(zip(NAMES, row, strict=True))) for row in rows), self.aside)
+        return tuple(from_row(dict(zip(NAMES, row, strict=True))) for row in rows)
 
     def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
         """Forget what was done long ago."""
-        done = [each for each in self._all(database).records if each.state == "done"]
+        done = [each for each in self._all(database) if each.state == "done"]
         old = [each for each in done if each.last_run is not None and now - each.last_run > _KEEP_DONE]
         for record in {each.id: each for each in (*old, *done[:-_MOST_DONE])}.values():
             database.execute("DELETE FROM jobs WHERE id = ?", (record.id,))

@@ -53,7 +53,7 @@ async def jobs(api: ApiContext, folder: Words = "") -> dict[str, list[JobInfo]]:
     """
     folders = [api.folder(folder)] if folder else api.hub.folders
     reads = [await (await api.hub.runtime(path)).extensions[Jobs].read() for path in folders]
-    return {"jobs": [_job(each) for read in reads for each in read.records]}
+    return {"jobs": [_job(each) for read in reads for each in read]}
 
 
 @_route("POST", "/v1/jobs", status=201)
@@ -101,7 +101,7 @@ async def _jobs_with(api: ApiContext, job_id: str) -> Jobs:
     """Return where a job is, by its whole id."""
     for folder in api.hub.folders:
         known = (await api.hub.runtime(folder)).extensions[Jobs]
-        if any(each.id == job_id for each in (await known.read()).records):
+        if any(each.id == job_id for each in await known.read()):
             return known
     raise ApiError(404, "no such job", "`GET /v1/jobs` lists them.")
 

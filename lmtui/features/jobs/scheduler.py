@@ -19,7 +19,7 @@ from lmtui.engine.tasks import to_the_end
 from lmtui.features.jobs import schedules
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_table import JobFile
-from lmtui.features.jobs.values import JobRecord, JobsRead
+from lmtui.features.jobs.values import JobRecord
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -72,7 +72,7 @@ class Scheduler:
 
     `serves` tells whether this process serves the workspace, and takes that over where nobody does.  `may_take` tells whether
     this process can have the session that a job needs; it blocks (disk).  `on_change` gets all jobs whenever they changed,
-    `on_problem` a line for the user.  `interval_s` is the most between two looks for a first job.
+    `on_problem` a line for the user.
     """
 
     table: JobFile
@@ -82,9 +82,8 @@ class Scheduler:
     may_take: Callable[[JobRecord], bool]
     on_change: Callable[[Sequence[JobRecord]], None]
     on_problem: Callable[[str], None]
-    interval_s: float = EMPTY_NAP_S
     clock: Clock = field(default_factory=Clock)
-    _read: JobsRead = field(init=False, default=JobsRead())
+    _records: Sequence[JobRecord] = field(init=False, default=())
     _version: int = field(init=False, default=-1)
     _is_serving: bool = field(init=False, default=False)
     _told: set[str] = field(init=False, default_factory=set)
@@ -96,10 +95,11 @@ class Scheduler:
         self._version = -1
         self._wake.set()
 
-    async def work(self, *, until_empty: bool = False) -> None:
+    async def work(self, *, until_empty: bool = False, interval_s: float = EMPTY_NAP_S) -> None:
         """Run what is due; with `until_empty` return when nothing is any more.  Cancelled, it gives back what it was running.
 
         The jobs that run at start are due if nobody served the workspace before.
+        `interval_s` is the most between two looks for a first job.
         """
         try:
             for nap_s in _ENTRY_NAPS_S:
@@ -113,14 +113,14 @@ class Scheduler:
                 await self._look()
                 if until_empty and not self._running and await self._try(self._is_empty) is not False:
                     return
-                await self.clock.sleep(self._nap_s(), self._wake)
+                await self.clock.sleep(self._nap_s(interval_s), self._wake)
                 self._is_serving = await self.serves()
         finally:
             await self._end()
 
     async def _look(self) -> None:
         """Do what has to be done now."""
-        before = self._read
+        before = self._records
         for record in await self._try(self._claim) or ():
             if record.claim:
                 task = asyncio.get_running_loop().create_task(self._run_one(record), name=f"job {record.id}")
@@ -129,10 +129,10 @@ class Scheduler:
             elif not record.is_enabled:
                 why = record.last_outcome
                 self.on_problem(f"job {record.id} ({record.title}) was {why}; `lmtui jobs resume {record.id}`")
-        if self._read != before:
-            if self._read.problem:
-                self._tell(self._read.problem)
-            self.on_change(self._read.records)
+        while self.inbox.problems:
+            self.on_problem(self.inbox.problems.pop(0))
+        if self._records != before:
+            self.on_change(self._records)
 
     def _claim(self) -> Sequence[JobRecord]:
         """Claim what is due, and return what was changed; the table is read only where it may be another.  Blocks (disk)."""
@@ -142,9 +142,9 @@ class Scheduler:
             return ()
         if (version := self.table.version()) != self._version:
             self._version = version  # before it is read: who changes it meanwhile says so after this
-            self._read = self.table.read()
-        changed = self.table.change(self._changes) if self._changes(self._read.records) else ()
-        self._read = self.table.read() if changed else self._read
+            self._records = self.table.read()
+        changed = self.table.change(self._changes) if self._changes(self._records) else ()
+        self._records = self.table.read() if changed else self._records
         return changed
 
     def _changes(self, records: Sequence[JobRecord]) -> Sequence[JobRecord]:
@@ -187,11 +187,11 @@ class Scheduler:
             if not end.outcome.startswith("error"):
                 await self._change(lambda records: [*schedules.server_is_back(records, now)])
 
-    def _nap_s(self) -> float:
+    def _nap_s(self, interval_s: float) -> float:
         """Return how long nothing is due, in short naps: a clock that is set, or a sleep of the machine, is noticed."""
-        if not self._read.records:
-            return max(0.05, min(self.interval_s, INBOX_NAP_S if self.inbox.may_read() else EMPTY_NAP_S))
-        due = schedules.next_due(self._read.records)
+        if not self._records:
+            return max(0.05, min(interval_s, INBOX_NAP_S if self.inbox.may_read() else EMPTY_NAP_S))
+        due = schedules.next_due(self._records)
         left_s = (due - self.clock.wall()).total_seconds() if due is not None else NAP_S
         return min(NAP_S, max(left_s, 0.05)) if left_s > 0 else NAP_S
 
@@ -200,7 +200,7 @@ class Scheduler:
         now = self.clock.wall()
         if self._is_serving and self.inbox.has_news():
             return False
-        return not any(schedules.is_due(job, now) and self.may_take(job) for job in self._read.records)
+        return not any(schedules.is_due(job, now) and self.may_take(job) for job in self._records)
 
     async def _end(self) -> None:
         """Stop what runs; each gives its claim back."""

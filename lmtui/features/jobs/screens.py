@@ -56,7 +56,7 @@ class JobList(ListDialog[JobRecord, str | None]):
     @work(group="jobs-read", exclusive=True)
     async def _read(self, said: str = "") -> None:
         with self.showing_errors():
-            self._show((await self._jobs.read()).records)
+            self._show(await self._jobs.read())
             if said:
                 self.say(said, "$warning")
 

@@ -29,7 +29,6 @@ from lmtui.features.jobs.values import (
     JobKind,
     JobRecord,
     Jobs,
-    JobsRead,
     NewJob,
     shown_schedule,
 )
@@ -66,7 +65,10 @@ class WorkspaceJobs(WorkspaceFeature):
         self._table = JobFile(host.workspace)
         self._serving = ServingLock(host.workspace)
         self._waits = SessionWaits(self, host.workspace)
-        self._scheduler: Scheduler | None = None
+        inbox = InboxFolder(inbox_dir(host.workspace), self._add_from_inbox, lambda: host.config.inbox == "on")
+        self._scheduler = Scheduler(
+            self._table, self.runs.run, inbox, self._serves, self._may_take, self._changed, self._tell_problem
+        )
         self._task: asyncio.Task[None] | None = None
         self._listeners: list[Callable[[Sequence[JobRecord]], None]] = []
         self.known: Sequence[JobRecord] = ()
@@ -88,7 +90,7 @@ class WorkspaceJobs(WorkspaceFeature):
     def is_scheduled(self) -> bool:
         return self._serving.is_held or self._serving.is_taken()
 
-    async def read(self) -> JobsRead:
+    async def read(self) -> Sequence[JobRecord]:
         return await asyncio.to_thread(self._table.read)
 
     async def add(self, wanted: NewJob) -> JobRecord:
@@ -99,7 +101,7 @@ class WorkspaceJobs(WorkspaceFeature):
     async def put(self, record: JobRecord) -> None:
         """Add a job as it is, unless one of its source is there already."""
         _ = await asyncio.to_thread(self._table.add, record)
-        self._wake()
+        self._scheduler.wake()
 
     async def run_now(self, job_id: str) -> JobRecord:
         now = datetime.now(UTC)
@@ -114,17 +116,17 @@ class WorkspaceJobs(WorkspaceFeature):
 
     async def remove(self, job_id: str) -> JobRecord:
         """Remove a job; of a wait a mark stays, so that it is not made again when its session is opened."""
-        record = find_job((await self.read()).records, job_id)
+        record = find_job(await self.read(), job_id)
         if record.kind is JobKind.WAKE:
             return await self._change_one(record.id, lambda job: _given_up(job, "removed"))
         _ = await asyncio.to_thread(self._table.remove, record.id)
-        self._wake()
+        self._scheduler.wake()
         return record
 
     async def change(self, change: Callable[[Sequence[JobRecord]], Iterable[JobRecord]]) -> None:
         """Change the table in one transaction."""
         if await asyncio.to_thread(self._table.change, change):
-            self._wake()
+            self._scheduler.wake()
 
     def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
         self._listeners.append(listener)
@@ -140,10 +142,9 @@ class WorkspaceJobs(WorkspaceFeature):
             raise JobsError("this process runs jobs already")
         self._task = asyncio.current_task()
         try:
-            self._scheduler = self._make_scheduler(interval_s)
-            await self._scheduler.work(until_empty=until_empty)
+            await self._scheduler.work(until_empty=until_empty, interval_s=interval_s)
         finally:
-            self._scheduler = self._task = None
+            self._task = None
             self._serving.release()
 
     async def stop(self) -> None:
@@ -169,29 +170,11 @@ class WorkspaceJobs(WorkspaceFeature):
             if not session.is_closed:
                 session.emit(event)
 
-    def _wake(self) -> None:
-        """Look at the table now."""
-        if self._scheduler is not None:
-            self._scheduler.wake()
+    def _tell_problem(self, text: str) -> None:
+        self.on_problem(text)
 
-    def _make_scheduler(self, interval_s: float) -> Scheduler:
-        loop, say = asyncio.get_running_loop(), self.on_problem
-        inbox = InboxFolder(
-            inbox_dir(self.host.workspace),
-            lambda text, source: self._table.add(replace(new_record(text, ""), due=datetime.now(UTC), source=source)),
-            lambda: self.host.config.inbox == "on",
-            lambda text: loop.call_soon_threadsafe(say, text),
-        )
-        return Scheduler(
-            self._table,
-            self.runs.run,
-            inbox,
-            self._serves,
-            self._may_take,
-            self._changed,
-            say,
-            interval_s,
-        )
+    def _add_from_inbox(self, text: str, source: str) -> None:
+        _ = self._table.add(replace(new_record(text, ""), due=datetime.now(UTC), source=source))
 
     async def _serves(self) -> bool:
         """Serve the folder where nobody does, and tell whether this process does."""
@@ -216,7 +199,7 @@ class WorkspaceJobs(WorkspaceFeature):
 
     async def _change_one(self, job_id: str, change: Callable[[JobRecord], JobRecord]) -> JobRecord:
         (changed,) = await asyncio.to_thread(self._table.change, lambda records: [change(find_job(records, job_id))])
-        self._wake()
+        self._scheduler.wake()
         return changed
 
 
@@ -259,7 +242,7 @@ class SessionWaits:
         """Give the sessions that wait and that nobody has open their jobs, where a kill came before those were written."""
         try:
             found = await asyncio.to_thread(self._open_waits.look)
-            records = (await self._jobs.read()).records if found else ()
+            records = await self._jobs.read() if found else ()
             for wait in found:
                 here = [each for each in records if each.begun_session == wait.session_id]
                 running = next((each for each in here if each.begun_seq < wait.seq), None)

@@ -110,13 +110,11 @@ async def jobs(call: CommandCall) -> int:
             record = await changes[arguments.action](arguments.id)
             say(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
             return 0
-        read = await host.extensions[Jobs].read()
-    if read.problem:
-        say(read.problem, file=sys.stderr)
+        records = await host.extensions[Jobs].read()
     if arguments.json:
-        _print_json(read.records)
+        _print_json(records)
         return 0
-    for line in job_lines(read.records, datetime.now(UTC)):
+    for line in job_lines(records, datetime.now(UTC)):
         say(line)
     return 0
 
@@ -141,7 +139,7 @@ async def scheduler(call: CommandCall) -> int:
         jobs.on_problem = lambda text: print(f"lmtui: {sanitize_line(text)}", file=sys.stderr, flush=True)
         if await asyncio.to_thread(jobs.is_scheduled):
             jobs.on_problem("another lmtui process runs this folder's jobs; this one takes over when it ends")
-        teller = _Teller((await jobs.read()).records)
+        teller = _Teller(await jobs.read())
         _ = jobs.follow_changes(teller.take)
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with stopping(stop):
@@ -151,7 +149,7 @@ async def scheduler(call: CommandCall) -> int:
             await jobs.stop()
         if not is_stopped:
             serving.result()
-        records = (await jobs.read()).records
+        records = await jobs.read()
         say(teller.end_words(records, is_stopped=is_stopped), file=sys.stderr, flush=True)
     return EXIT_INTERRUPTED if is_stopped else int(teller.has_failed(records))
 
@@ -218,7 +216,7 @@ def imports(host: FeatureHost) -> list[Import]:
     jobs = host.extensions[Jobs]
 
     async def add(job: _CronJob) -> str:
-        if any(each.text == job.prompt for each in (await jobs.read()).records):
+        if any(each.text == job.prompt for each in await jobs.read()):
             return "it is there already"
         record = await jobs.add(NewJob(text=job.prompt, schedule=f"cron {job.schedule}", title=job.name))
         await jobs.pause(record.id)

@@ -89,19 +89,6 @@ class JobRecord:
         return "waiting" if self.due is not None or self.schedule == "startup" else "done"
 
 
-@dataclass(frozen=True, slots=True)
-class JobsRead:
-    """What the table holds; `set_aside` is where a damaged file went, empty where that did not happen."""
-
-    records: tuple[JobRecord, ...] = ()
-    set_aside: str = ""
-
-    @property
-    def problem(self) -> str:
-        """Return what the user is told about the table, empty for nothing."""
-        return f"the jobs of this folder could not be read; the file is now {self.set_aside}" if self.set_aside else ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job as the user asks for it; `schedule` is empty for as soon as possible, the other fields are those of a record."""
@@ -126,8 +113,8 @@ class Jobs(Protocol):
         """Return the jobs as they were when the table was last looked at."""
 
     @open_to_network
-    async def read(self) -> JobsRead:
-        """Return all jobs, oldest first."""
+    async def read(self) -> Sequence[JobRecord]:
+        """Return all jobs, oldest first.  Of a damaged table, which is moved away, an error tells once."""
 
     async def add(self, wanted: NewJob) -> JobRecord:
         """Add a job and return it.

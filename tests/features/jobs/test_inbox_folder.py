@@ -17,10 +17,10 @@ class Inbox:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.jobs: dict[str, str] = {}
-        self.told: list[str] = []
         self.is_trusted = True
         self.is_full = False
-        self.inbox = InboxFolder(folder, self.add, lambda: self.is_trusted, self.told.append)
+        self.inbox = InboxFolder(folder, self.add, lambda: self.is_trusted)
+        self.told = self.inbox.problems
 
     def add(self, text: str, source: str) -> None:
         if self.is_full:
@@ -71,7 +71,7 @@ def test_a_file_that_stayed_after_its_job_was_added_makes_no_second(inbox: Inbox
     path = inbox.folder / "a.task"
     path.write_text("task")
     seen: list[str] = []
-    again = InboxFolder(inbox.folder, lambda _, source: seen.append(source), lambda: True, seen.append)
+    again = InboxFolder(inbox.folder, lambda _, source: seen.append(source), lambda: True)
     copy = inbox.folder.parent / "kept"
     os.link(path, copy)
     inbox.take()

@@ -70,12 +70,12 @@ class World:
         return sum(each.get_name().startswith("job ") for each in asyncio.all_tasks()) > self.at_gates
 
     def job(self, job_id: str = "a") -> JobRecord:
-        return next(each for each in self.table.read().records if each.id == job_id)
+        return next(each for each in self.table.read() if each.id == job_id)
 
     def scheduler(self) -> Scheduler:
         self.clock.is_at_work = self.is_at_work
         return Scheduler(
-            self.table, self.run, InboxFolder(Path("/nowhere"), print, bool, print), self.is_serving, self.may_take,
+            self.table, self.run, InboxFolder(Path("/nowhere"), print, bool), self.is_serving, self.may_take,
             on_change=lambda _: None, on_problem=self.told.append, clock=self.clock,
         )  # fmt: skip
 
@@ -166,7 +166,7 @@ async def test_only_so_many_jobs_run_at_once_and_all_of_them_in_the_end(make_wor
     def release() -> bool:
         for job_id, _ in world.ran:
             world.gates[job_id].set()
-        return all(each.runs for each in world.table.read().records)
+        return all(each.runs for each in world.table.read())
 
     await world.work_until(release)
     assert world.most_running <= 4
@@ -218,7 +218,7 @@ async def test_a_job_whose_server_is_away_runs_when_it_is_back_and_what_waits_wi
     await world.work_until(lambda: len(world.ran) == 3)
     assert sorted(job_id for job_id, _ in world.ran) == ["a", "b", "c"]
     assert all(at_s < 810.0 for _, at_s in world.ran)
-    assert all(each.tries == 0 and each.again is None for each in world.table.read().records)
+    assert all(each.tries == 0 and each.again is None for each in world.table.read())
 
 
 async def test_the_jobs_of_a_start_run_once_and_one_pass_runs_what_is_due_and_ends(make_world: Make) -> None:
