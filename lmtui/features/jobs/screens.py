@@ -11,10 +11,9 @@ from textual import work
 from textual.binding import BindingType
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.times import LocalZone, moment_text
+from lmtui.core.sanitize import sanitize_line
 from lmtui.features.jobs.commands import SCOPE
-from lmtui.features.jobs.values import JobRecord, Jobs, by_time
+from lmtui.features.jobs.values import JobRecord, Jobs, by_time, job_text, when_text
 from lmtui.tui.commands import Command, Scope, bindings, command
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -83,7 +82,7 @@ class JobList(ListDialog[JobRecord, str | None]):
         """Return all there is to know of a job; without any, only a new one can be made."""
         if row is None:
             return EMPTY, [command("jobs.new")]
-        return whole_text(row, self._now()), self.verbs()
+        return job_text(row, self._now()), self.verbs()
 
     def act(self) -> None:
         """Open the session of the marked job's last run."""
@@ -126,30 +125,6 @@ class JobList(ListDialog[JobRecord, str | None]):
         with self.showing_errors():
             _ = await change(job.id)
             self._read(f"{word}: {sanitize_line(job.title)}")
-
-
-def when_text(job: JobRecord, now: datetime) -> str:
-    """Return when a job runs next, or what continues with it."""
-    if job.state != "waiting":
-        return job.state
-    again = "again " if job.tries else ""
-    return f"{again}{moment_text(job.next_time, now, LocalZone())}" if job.next_time is not None else "at start"
-
-
-def whole_text(job: JobRecord, now: datetime) -> str:
-    """Return what there is to know of a job, on a few lines."""
-    schedule = "wakes its session" if job.kind == "wake" else f"{job.schedule} {job.zone}".strip()
-    outcome = sanitize_line(job.last_outcome)
-    parts = [schedule, f"mode {job.mode}" if job.mode else "", pluralize(job.runs, "run") if job.runs else "not run yet"]
-    parts += [f"tried {pluralize(job.tries, 'time')}: {outcome}"] if job.tries else []
-    last = ""
-    if job.last_run is not None and job.claim:
-        last = f"runs since {moment_text(job.last_run, now, LocalZone())}"
-    elif job.last_run is not None and not job.tries:
-        last = f"last {moment_text(job.last_run, now, LocalZone())}: {outcome}"
-    own = (("allow", job.allow), ("deny", job.deny))
-    rules = " ".join(f"{word} {sanitize_line(rule)}" for word, rules in own for rule in rules)
-    return " · ".join(part for part in (*parts, last, rules) if part)
 
 
 _log = logging.getLogger(__name__)

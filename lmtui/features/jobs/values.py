@@ -170,14 +170,25 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
     if not records:
         yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
     for job in by_time(records):
-        last = f"  last: {sanitize_line(job.last_outcome)}" if job.last_outcome else ""
-        state = "failed" if job.state == "done" and last and not job.last_outcome.startswith("done") else job.state
-        where = f" in {job.last_session}" if job.last_session else ""
-        runs = f"  {pluralize(job.runs, 'run')}" if job.runs else ""
-        runs += f"  tried {pluralize(job.tries, 'time')}" if job.tries else ""
-        is_again = job.schedule not in ("once", "") and job.due is not None and not job.claim and job.is_enabled
-        again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
-        yield f"{job.id}  {state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
+        is_failed = job.state == "done" and job.last_outcome and not job.last_outcome.startswith("done")
+        where = f" · session {job.last_session}" if job.last_session else ""
+        about = f"{sanitize_line(job.title)}  {job_text(job, now)}{where}"
+        yield f"{job.id}  {'failed' if is_failed else job.state:<8} {when_text(job, now):<18} {about}"
+
+
+def job_text(job: JobRecord, now: datetime) -> str:
+    """Return what there is to know of a job besides its title and its next time."""
+    schedule = "wakes its session" if job.kind is JobKind.WAKE else f"{job.schedule} {job.zone}".strip()
+    outcome, last = sanitize_line(job.last_outcome), ""
+    if job.tries:
+        last = f"tried {pluralize(job.tries, 'time')}: {outcome}"
+    elif job.last_run is not None:
+        when = moment_text(job.last_run, now, zone_of(""))
+        last = f"runs since {when}" if job.claim else f"last {when}: {outcome}"
+    own = (("allow", job.allow), ("deny", job.deny))
+    rules = " ".join(f"{word} {sanitize_line(rule)}" for word, rules in own for rule in rules)
+    runs = pluralize(job.runs, "run") if job.runs else "not run yet"
+    return " · ".join(filter(None, (sanitize_line(schedule), f"mode {job.mode}" if job.mode else "", runs, last, rules)))
 
 
 def when_text(job: JobRecord, now: datetime) -> str:
