@@ -55,11 +55,11 @@ Start = Callable[[Session], None]
 Tell = Callable[[Attempt], None]
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptPlan:
-    """How an attempt differs from the others: its settings, and its model and server where these are not those in use.
+@dataclass(eq=False, slots=True)
+class _Work:
+    """What one attempt works with, and its row in the list.
 
-    Only one that `runs_always` begins though another is green already.
+    Without a `model` and `url` it asks those in use.  Only one that `runs_always` begins though another is green already.
     """
 
     number: int
@@ -67,6 +67,14 @@ class AttemptPlan:
     model: str = ""
     url: str = ""
     runs_always: bool = False
+    row: Attempt = field(init=False)
+    overlay: WorkspaceOverlay[WorkspaceSandbox] | None = None
+    session: EngineSession | None = None
+    is_stopped: bool = False
+    ran: dict[str, CheckRan] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.row = Attempt(self.number, self.model, self.config.temperature)
 
 
 def config_of(config: Config, number: int, variation: int = 0) -> Config:
@@ -85,29 +93,18 @@ def config_of(config: Config, number: int, variation: int = 0) -> Config:
     return replace(config, temperature=temperature, seed=seed, roles=roles)
 
 
-def plans_of(config: Config, count: int, earlier: int = 0) -> list[AttemptPlan]:
-    """Return how the attempts differ: by temperature and seed; each fourth is by another model that a role names.
+def works_of(config: Config, count: int, earlier: int = 0) -> list[_Work]:
+    """Return attempts that differ by temperature and seed; each fourth is by another model that a role names.
 
     They differ from `earlier` attempts at the same task too.
     """
     roles = parse_roles(config.roles)
     others = [each for role in _OTHER_MODELS if role in roles and (each := roles[role].model) not in ("", config.model)]
-    plans = [AttemptPlan(number, config_of(config, earlier + number)) for number in range(1, count + 1)]
-    for at, plan in enumerate(plans[_EVERY - 1 :: _EVERY] if others else ()):
-        plans[plan.number - 1] = replace(plan, model=others[at % len(others)])
-    return plans
 
+    def model_of(number: int) -> str:
+        return others[(number // _EVERY - 1) % len(others)] if others and number % _EVERY == 0 else ""
 
-@dataclass(slots=True)
-class _Work:
-    """What one attempt works with, and its row in the list."""
-
-    plan: AttemptPlan
-    row: Attempt
-    overlay: WorkspaceOverlay[WorkspaceSandbox] | None = None
-    session: EngineSession | None = None
-    is_stopped: bool = False
-    ran: dict[str, CheckRan] = field(default_factory=dict)
+    return [_Work(number, config_of(config, earlier + number), model_of(number)) for number in range(1, count + 1)]
 
 
 class Attempts:
@@ -174,8 +171,8 @@ class Attempts:
         await self._require()
         await self.close()
         self._session_id = session_id
-        plans = self._prepare(task, plans_of(self._host.config, count), lambda session: session.submit(task))
-        self._spawn(self._in_background(plans))
+        works = self._prepare(task, works_of(self._host.config, count), lambda session: session.submit(task))
+        self._spawn(self._in_background(works))
 
     async def run(self, task: str, count: int, models: Sequence[str], start: Start, tell: Tell = lambda _: None) -> Attempt:
         """Run attempts to their end and return the chosen one; with `models`, `count` by each.
@@ -186,8 +183,8 @@ class Attempts:
             UsageError: they cannot run here, or no server has such a model.
         """
         await self._require()
-        plans = await self._arena(models, count) if models else plans_of(self._host.config, count)
-        await self._run(self._prepare(task, plans, start), tell)
+        works = await self._arena(models, count) if models else works_of(self._host.config, count)
+        await self._run(self._prepare(task, works, start), tell)
         return self.best
 
     async def try_task(self, task: str, title: str, checks: Sequence[str], earlier: int) -> Attempt:
@@ -203,7 +200,7 @@ class Attempts:
         limits = [each for each in (config.timeout_s, self._budget.seconds) if each]
         roles = tuple(each for each in config.roles if ModelRole.REVIEWER not in parse_roles((each,)))
         config = replace(config, roles=roles, timeout_s=min(limits, default=0.0))  # the plan has its own review
-        await self._run(self._prepare(task, plans_of(config, 1, earlier), start))
+        await self._run(self._prepare(task, works_of(config, 1, earlier), start))
         return self.best
 
     def sandbox_of(self, attempt: Attempt) -> WorkspaceSandbox:
@@ -233,59 +230,53 @@ class Attempts:
                 "attempts need overlays, which are not available here", "Use bubblewrap or Docker, without network."
             )
 
-    async def _arena(self, names: Sequence[str], count: int) -> list[AttemptPlan]:
-        """Return plans for models by their names, on the first server that has each, the one in use before others."""
+    async def _arena(self, names: Sequence[str], count: int) -> list[_Work]:
+        """Return attempts for models by their names, on the first server that has each, the one in use before others."""
         servers = [each for each in await self._host.servers.find() if each.url.startswith("http")]
         places = [which_model(servers, name) for name in dict.fromkeys(names)]
         config, numbers = self._host.config, iter(range(1, MOST_ATTEMPTS + 1))
         return [
-            AttemptPlan(number, config_of(config, number, variation), model, server.url, runs_always=True)
+            _Work(number, config_of(config, number, variation), model, server.url, runs_always=True)
             for server, model in places
             for variation, number in zip(range(1, count + 1), numbers, strict=False)
         ]
 
-    def _prepare(self, task: str, plans: list[AttemptPlan], start: Start) -> list[AttemptPlan]:
-        self.task, self._start, self._works = task, start, {}
-        for plan in plans:
-            self._add(plan)
+    def _prepare(self, task: str, works: list[_Work], start: Start) -> list[_Work]:
+        self.task, self._start, self._works = task, start, {work.number: work for work in works}
         self._changed()
-        return plans
+        return works
 
-    def _add(self, plan: AttemptPlan) -> None:
-        self._works[plan.number] = _Work(plan, Attempt(plan.number, plan.model, plan.config.temperature))
-
-    async def _run(self, plans: Sequence[AttemptPlan], tell: Tell = lambda _: None) -> None:
+    async def _run(self, works: Sequence[_Work], tell: Tell = lambda _: None) -> None:
         """Run attempts to their end: at once on different servers, model after model on the same one."""
-        urls = dict.fromkeys(each.url for each in plans)
-        await together(self._run_on(url, [each for each in plans if each.url == url], tell) for url in urls)
-        await asyncio.to_thread(add_results, self._results([self._works[each.number].row for each in plans]))
+        urls = dict.fromkeys(work.url for work in works)
+        await together(self._run_on(url, [work for work in works if work.url == url], tell) for url in urls)
+        await asyncio.to_thread(add_results, self._results([work.row for work in works]))
 
-    async def _run_on(self, url: str, plans: Sequence[AttemptPlan], tell: Tell) -> None:
-        for model in dict.fromkeys(each.model for each in plans):
-            its = [each for each in plans if each.model == model]
+    async def _run_on(self, url: str, works: Sequence[_Work], tell: Tell) -> None:
+        for model in dict.fromkeys(work.model for work in works):
+            its = [work for work in works if work.model == model]
             free = asyncio.Semaphore(await self._host.slot_count(url) if len(its) > 1 else 1)
-            await together(self._run_one(free, each, tell) for each in its)
+            await together(self._run_one(free, work, tell) for work in its)
 
-    async def _run_one(self, free: asyncio.Semaphore, plan: AttemptPlan, tell: Tell) -> None:
+    async def _run_one(self, free: asyncio.Semaphore, work: _Work, tell: Tell) -> None:
         async with free:
-            work = self._works[plan.number]
-            is_needed = plan.runs_always or not any(each.is_green for each in self._rows)
+            is_needed = work.runs_always or not any(each.is_green for each in self._rows)
             if work.is_stopped or not is_needed:
                 self._change(work, state=AttemptState.STOPPED)
                 return
             overlay = work.overlay = (await self._host.sandbox()).overlay(stays=True)
-            variant = SessionVariant(overlay.sandbox, plan.config, plan.model, plan.url)
+            variant = SessionVariant(overlay.sandbox, work.config, work.model, work.url)
             session = work.session = await self._host.new_session(Policy(is_attended=False), variant=variant)
             if self._budget:
                 session.budget.give(self._budget.tighter(session.budget.in_force()[0]))
             if self._runner is not None:
                 session.run_agents_in(partial(self._runner, session.id))
             unfollow = session.subscribe(lambda envelope: self._take(work, envelope.event))
-            model = next((e.event.model for e in session.history() if isinstance(e.event, events.ModelChanged)), plan.model)
+            model = next((e.event.model for e in session.history() if isinstance(e.event, events.ModelChanged)), work.model)
             self._change(work, session=session.id, model=model, state=AttemptState.RUNNING, started=datetime.now(UTC))
             try:
                 name = sanitize_line(self._title or self.task)
-                session.rename(f"attempt {plan.number} of {len(self._works)}: {name}" if len(self._works) > 1 else name)
+                session.rename(f"attempt {work.number} of {len(self._works)}: {name}" if len(self._works) > 1 else name)
                 if not work.is_stopped:
                     self._start(session)
                 await session.wait_idle()
@@ -328,15 +319,15 @@ class Attempts:
         state = AttemptState.STOPPED if work.is_stopped else AttemptState.OVER
         self._change(work, state=state, effect=effect, problem=problem, digest=digest, patch=patch)
 
-    async def _in_background(self, plans: Sequence[AttemptPlan]) -> None:
+    async def _in_background(self, works: Sequence[_Work]) -> None:
         """Run attempts, and notify the session that began them when they are done."""
         level, text = events.Level.INFO, ""
         try:
-            await self._run(plans)
+            await self._run(works)
         except LmtuiError as error:
             level, text = events.Level.ERROR, f"The attempts failed: {error.full_text()}"
         for work in self._works.values():
-            if not work.row.is_over and (level is events.Level.ERROR or work.plan in plans):
+            if not work.row.is_over and (level is events.Level.ERROR or work in works):
                 self._change(work, state=AttemptState.STOPPED)
         if self.is_running:
             return
@@ -352,11 +343,10 @@ class Attempts:
         next_number = max(self._works, default=0) + 1
         if next_number > MOST_ATTEMPTS:
             raise UsageError(f"there are {MOST_ATTEMPTS} attempts already")
-        config = config_of(self._host.config, next_number)
-        plan = replace(self._known(number).plan, number=next_number, config=config, runs_always=True)
-        self._add(plan)
+        like, config = self._known(number), config_of(self._host.config, next_number)
+        work = self._works[next_number] = _Work(next_number, config, like.model, like.url, runs_always=True)
         self._changed()
-        self._spawn(self._in_background([plan]))
+        self._spawn(self._in_background([work]))
 
     async def stop(self, number: int) -> None:
         work = self._known(number)
