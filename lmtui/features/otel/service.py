@@ -13,8 +13,7 @@ from lmtui.features.service import FeatureHost, WorkspaceFeature
 from lmtui.paths import install_hint
 from lmtui.registry import load
 
-MISSING = "no traces are sent: otel_endpoint is set, but OpenTelemetry is not installed"
-_EXPORTER = "lmtui.features.otel.spans:SpanExport"
+_MISSING = "no traces are sent: otel_endpoint is set, but OpenTelemetry is not installed"
 
 
 class TelemetryService(WorkspaceFeature):
@@ -22,7 +21,7 @@ class TelemetryService(WorkspaceFeature):
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        self._exports: dict[str, Any] = {}  # of `SpanExport`, which loads the SDK
+        self._providers: dict[str, Any] = {}  # of the SDK, by address
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Follow a session; why that is not possible is said in it."""
@@ -31,15 +30,15 @@ class TelemetryService(WorkspaceFeature):
         if not endpoint:
             return
         try:
-            if endpoint not in self._exports:
-                self._exports[endpoint] = load(_EXPORTER)(endpoint)
-            self._exports[endpoint].follow(session)
+            spans = load("lmtui.features.otel.spans")  # it loads the SDK
+            if endpoint not in self._providers:
+                self._providers[endpoint] = spans.span_provider(endpoint)
+            spans.follow(session, self._providers[endpoint])
         except ImportError:
-            session.emit(Notice(level=Level.WARNING, text=f"{MISSING}. {install_hint('otel')}"))
+            session.emit(Notice(level=Level.WARNING, text=f"{_MISSING}. {install_hint('otel')}"))
         except UsageError as error:
             session.emit(Notice(level=Level.WARNING, text=error.full_text()))
 
     async def close(self) -> None:
-        exports, self._exports = [*self._exports.values()], {}
-        for each in exports:
-            await asyncio.to_thread(each.close)
+        while self._providers:
+            await asyncio.to_thread(self._providers.popitem()[1].shutdown)
