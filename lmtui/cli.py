@@ -69,24 +69,10 @@ def _translated(argv: list[str]) -> list[str]:
     old = next((word for word in options if word in _OLD_COMMANDS), "") if argv and argv[0] not in _COMMANDS else ""
     if not old:
         return argv
-    at, command = argv.index(old), _OLD_COMMANDS[old]
-    return _translated([command, *_known(argv[:at], command), *argv[at + 1 :]])
-
-
-def _known(before: list[str], command: str) -> list[str]:
-    """Return the options before an old-style command word that the command accepts; a folder among them is the workspace."""
-    if before and not before[0].startswith("-"):
+    before, after = argv[: argv.index(old)], argv[argv.index(old) + 1 :]
+    if before and not before[0].startswith("-"):  # a folder
         before = ["--workspace", *before]
-    every, own = _COMMANDS[""][0](), _COMMANDS[command][0]()
-    known, words = list[str](), iter(before)
-    for word in words:
-        name = word.partition("=")[0]
-        whole = [word, *([next(words, "")] if every.wants_value(name) and "=" not in word else [])]
-        if own.takes(name) or not every.takes(name):
-            known += whole
-        else:
-            say(f"lmtui: {name} has no effect on `lmtui {command}`", file=sys.stderr)
-    return known
+    return _translated([_OLD_COMMANDS[old], *before, *after])
 
 
 def _dispatch(argv: list[str]) -> int:

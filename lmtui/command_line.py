@@ -42,15 +42,6 @@ class Parser(argparse.ArgumentParser):
             self.add_argument(*names, **given)
         return self
 
-    def takes(self, option: str) -> bool:
-        """Tell whether this is an option of the command."""
-        return option in self._option_string_actions
-
-    def wants_value(self, option: str) -> bool:
-        """Tell whether a value follows an option."""
-        action = self._option_string_actions.get(option)
-        return action is not None and action.nargs != 0
-
     def format_help(self) -> str:
         """Return the help, that of `lmtui` with its commands."""
         text = super().format_help()
