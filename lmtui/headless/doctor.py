@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,8 +23,8 @@ from lmtui.config import Loaded
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.roles import parse_roles, unasked_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.servers import KEY_HINT, KEY_NOTES, ServerFound, size_text, window_words
-from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir, themes_dir
+from lmtui.core.servers import KEY_HINT, KEY_NOTES, ServerFound, server_lines, size_text, window_words
+from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import list_plain
 
 _OTHER_SERVER = "Start it, or name another: LLM_URL, or `url` in your settings."
@@ -34,7 +34,9 @@ _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
 
 async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Print every row; 0 all well, 1 warnings, 2 failures."""
-    rows = [*_program_rows(), *_workspace_rows(workspace, loaded), *await _sandbox_rows(workspace)]
+    rows = [*_program_rows(), *_workspace_rows(workspace, loaded)]
+    if workspace_problem(workspace) is None:  # else nothing can be tried in it
+        rows += sandbox_rows(await backend_reports(workspace))
     rows += _rule_rows(workspace, loaded)
     async with aclosing(IdleWorkspace(workspace, loaded.config)) as idle:
         rows += [row for each in WorkspaceFeatures(idle) for row in await each.check(is_offline=arguments.offline)]
@@ -60,8 +62,6 @@ def _program_rows() -> Iterable[CheckRow]:
     yield _row("python", platform.python_version(), "lmtui runs on Python 3.11 to 3.13.", is_well=is_fit, otherwise=FAILURE)
     is_shown, hint = os.environ.get("TERM", "dumb") != "dumb", 'Use `lmtui run "TASK"`, or a terminal with TERM set.'
     yield _row("terminal", os.environ.get("TERM", "none"), hint, is_well=is_shown)
-    themes = len(list(themes_dir().glob("*.toml")))
-    yield _row("themes", f"{themes} themes", "The installation is incomplete.", is_well=themes > 0, otherwise=FAILURE)
     yield CheckRow("tokens", OK, f"counted by {counter_name()}")
     if unread := sorted(_NOT_READ & os.environ.keys()):
         hint = "They are of other programs; see `lmtui help coming-from`."
@@ -130,11 +130,6 @@ def _rule_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
         yield CheckRow("rules", NONE, f"match no file here: {', '.join(unused)}", hint)
 
 
-async def _sandbox_rows(workspace: Path) -> Iterable[CheckRow]:
-    """None can be tried in a folder that cannot be a workspace."""
-    return [] if workspace_problem(workspace) is not None else sandbox_rows(await backend_reports(workspace))
-
-
 def sandbox_rows(reports: Sequence[BackendReport]) -> list[CheckRow]:
     """Return what the backends are worth together: one that isolates is enough, the others are told without alarm."""
     rows = [
@@ -168,7 +163,9 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
 
 def _server_row(server: ServerFound) -> CheckRow:
     hint = KEY_HINT if server.note in KEY_NOTES else _OTHER_SERVER
-    text = f"{server.kind} at {server.url}: {server_offer(server)}"
+    loaded = [f"{sanitize_line(model.name)} ({window_words(model)})" for model in server.chat_models if model.is_loaded]
+    offer = pluralize(len(server.chat_models), "model") + (f", loaded: {', '.join(loaded)}" if loaded else "")
+    text = f"{next(server_lines([replace(server, models=())]))}  {offer}"
     return _row("models", text, hint, is_well=bool(server.models) and server.note not in KEY_NOTES)
 
 
@@ -181,14 +178,3 @@ def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:
     text = f"{sanitize_line(model.name)} is {size_text(model.size_bytes)}, this machine has {size_text(total)} of memory"
     hint = "Use a smaller model or quantisation, unless a graphics card has memory for it."
     yield _row("memory", text, hint, is_well=model.size_bytes <= _MOST_MEMORY * total)
-
-
-def server_offer(server: ServerFound) -> str:
-    """Return what a server has, in words."""
-    if server.note and not server.models:
-        return sanitize_line(server.note)
-    loaded = [f"{sanitize_line(model.name)} ({window_words(model)})" for model in server.chat_models if model.is_loaded]
-    offer = pluralize(len(server.chat_models), "model") + (f", loaded: {', '.join(loaded)}" if loaded else "")
-    if server.saves_prompts is not None:
-        offer += f"; saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
-    return f"{offer}; {sanitize_line(server.note)}" if server.note else offer
