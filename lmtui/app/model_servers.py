@@ -319,7 +319,7 @@ class Servers:
         config, roles = self._config, parse_roles(self._config.roles)
         return OpenAICompatible(
             url,
-            self._keys.key_for(url),
+            self._embedded.key_for(url) or self._keys.key_for(url),
             stall_timeout_s=config.stall_timeout_s,
             retry=retry,
             slots=config.slots,
@@ -351,9 +351,6 @@ class Servers:
     def _give_key(self, url: str, key: str) -> None:
         """Let an address have a key from now on, whatever the settings say."""
         self._given[url] = key
-        self._put_key(url, key)
-
-    def _put_key(self, url: str, key: str) -> None:
         self._keys.put(url, key)
         self._retired += [each for each in [self._providers.pop(base_url(url), None)] if each is not None]
 
@@ -425,8 +422,7 @@ class Servers:
             self._choice = replace(self._choice, model=next(found, models[0].name))
         elif server.needs_model:
             names = ", ".join(sanitize_line(model.name) for model in models[:_MOST_NAMED])
-            more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
-            raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
+            raise UsageError("the server has several models and none is named", f"Name one with --model: {names}")
 
     async def _look(self) -> ServerFound | None:
         """Return what the server in use, or the pool as one server, reports."""
@@ -548,17 +544,11 @@ class Servers:
         """
         if url in (FILES_URL, PROFILES_URL):
             raise UsageError(f"{model} does not run yet", "Load it first." if url == FILES_URL else "Use the profile first.")
-        is_in_use = self.is_in_use(url)
-        provider = self.provider_at(url) if is_in_use else OpenAICompatible(url, self.key_for(url))
-        started_s, kept = time.monotonic(), "nothing was kept"
-        try:
-            before = await provider.served(model)  # from here on it is asked in the way that its kind of server knows
-            await wake(provider, model)
-            served = await provider.served(model)
-            form, note = await find_call_form(provider, ToolRegistry(), model, served)
-        finally:
-            if not is_in_use:
-                await provider.close()
+        provider, started_s, kept = self.provider_at(url), time.monotonic(), "nothing was kept"
+        before = await provider.served(model)  # from here on it is asked in the way that its kind of server knows
+        await wake(provider, model)
+        served = await provider.served(model)
+        form, note = await find_call_form(provider, ToolRegistry(), model, served)
         if form is not None:
             kept = "kept for new sessions"
             for each in {each for each in (before, served) if each is not None} or {ServedModel(model)}:
@@ -603,7 +593,7 @@ class Servers:
         """
         profile = find_connection(self._config.profiles, name)
         if profile.api_key:
-            self._put_key(profile.url, resolve_key(profile.api_key))
+            self._give_key(profile.url, resolve_key(profile.api_key))
         url = profile.url or self._choice.url
         found = await self._check(url)
         self.set_in_use(root_url(url), profile.model or _first_model(found))
