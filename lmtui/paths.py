@@ -52,14 +52,9 @@ def inbox_dir(workspace: Path) -> Path:
     return workspace_dir(workspace) / "inbox"
 
 
-def checkpoints_dir(workspace: Path) -> Path:
-    """Return the folder of a workspace's checkpoints, at user level."""
-    return state_dir() / "checkpoints" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
-
-
 def workspace_state_dir(workspace: Path) -> Path:
     """Return the folder of what lmtui itself keeps of a workspace, at user level: no workspace brings any of it."""
-    return state_dir() / "workspaces" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+    return kept_dir("workspaces", workspace)
 
 
 def patches_dir(workspace: Path) -> Path:
@@ -73,7 +68,7 @@ def batches_dir(workspace: Path) -> Path:
 
 
 def kept_dir(kind: str, workspace: Path) -> Path:
-    """Return the folder at user level of what is kept of a workspace, by its kind such as `overlays` or `packages`."""
+    """Return the folder at user level of what is kept of a workspace, by its kind such as `checkpoints` or `packages`."""
     return state_dir() / kind / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 

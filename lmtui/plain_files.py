@@ -74,10 +74,7 @@ def is_linked(root: Path, relative: str) -> bool:
     """Tell whether the path of a folder below another leads through a link: nothing in it is read.  Blocks."""
     parts = relative.split("/")
     with contextlib.suppress(OSError):
-        for at, name in enumerate(parts):
-            with _opened(root, "/".join(parts[:at])) as folder:
-                if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    return True
+        return any(root.joinpath(*parts[:end]).is_symlink() for end in range(1, len(parts) + 1))
     return False
 
 
@@ -180,21 +177,14 @@ def find_program(name: str, workspace: Path) -> Path | None:
     return Path(found) if found and not Path(found).resolve().is_relative_to(workspace) else None
 
 
-def is_executable(root: Path, relative: str) -> bool:
-    """Tell whether its owner may run a file below a folder; no link is followed.  Blocks.
+def plain_stat(root: Path, relative: str) -> os.stat_result | None:
+    """Return what is known of an entry below a folder (a link itself, not what it leads to), None where there is none.
 
-    Raises:
-        OSError: it is missing, or a part of the path is a link.
+    Blocks; no part of the path may be a link.
     """
     above, _, name = relative.rpartition("/")
-    with _opened(root, above) as folder:
-        return bool(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & stat.S_IXUSR)
-
-
-def owner_of(root: Path, name: str) -> int | None:
-    """Return who owns an entry of a folder (a link itself, not what it leads to), None where there is none.  Blocks."""
-    with contextlib.suppress(OSError), _opened(root) as folder:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
+    with contextlib.suppress(OSError), _opened(root, above) as folder:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
     return None
 
 

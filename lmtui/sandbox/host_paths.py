@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.paths import MOUNT_POINT, SCRATCH, checkpoints_dir
+from lmtui.paths import MOUNT_POINT, SCRATCH, kept_dir
 from lmtui.plain_files import forget_programs
 from lmtui.sandbox.guest.effects import discard
 
@@ -39,7 +39,7 @@ def store_folder(workspace: Path) -> Path:
     Raises:
         SandboxUnavailable: it cannot be made.
     """
-    return make_for_owner(checkpoints_dir(workspace), workspace)
+    return make_for_owner(kept_dir("checkpoints", workspace), workspace)
 
 
 def make_for_owner(folder: Path, workspace: Path) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError
 from lmtui.paths import path_inside, state_dir
-from lmtui.plain_files import NotPlain, find_program, is_plain_folder, owner_of, read_plain
+from lmtui.plain_files import NotPlain, find_program, is_plain_folder, plain_stat, read_plain
 from lmtui.sandbox.guest.settings import read_table
 
 _GUEST = Path(__file__).parent / "guest"
@@ -93,7 +93,7 @@ def _around(workspace: Path, home: Path) -> Repository:
     for top in (workspace, *workspace.parents):
         if top in (home, *home.parents):  # a repository of the whole home folder is not this project's
             break
-        if owner_of(top, ".git") is None:
+        if plain_stat(top, ".git") is None:
             continue
         is_folder = is_plain_folder(top, ".git")
         git_dir, common = (top / ".git", top / ".git") if is_folder else _linked(top)

@@ -11,7 +11,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Snapshot
-from lmtui.paths import checkpoints_dir
+from lmtui.paths import kept_dir
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, ISOLATED, OpenSandbox, fill, git
 
@@ -158,7 +158,7 @@ async def test_a_link_is_put_back_as_a_link_and_never_followed(
 async def test_commands_do_not_see_the_store(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox(backend)
     await sandbox.checkpoints.snapshot()
-    store = checkpoints_dir(workspace)
+    store = kept_dir("checkpoints", workspace)
     assert (store / "objects").is_dir()
     result = await sandbox.run_command(f"ls -d /checkpoints {store} 2>&1; mount | grep -c checkpoints")
     assert result.output.count("No such file") == 2
@@ -187,7 +187,7 @@ async def test_dropping_frees_the_disk_and_says_what_is_gone(workspace: Path, op
         (workspace / f"file{number}").write_bytes(os.urandom(6000))
     kept = await sandbox.checkpoints.snapshot()
     expected = tree_of(workspace)
-    store = checkpoints_dir(workspace)
+    store = kept_dir("checkpoints", workspace)
     before = _size(store)
     log = store / "lmtui.snapshots"
     lines = log.read_text().splitlines()

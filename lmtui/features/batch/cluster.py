@@ -16,6 +16,7 @@ import os
 import platform
 import secrets
 import signal
+import stat
 import tarfile
 import threading
 import time
@@ -41,7 +42,7 @@ from lmtui.features.batch.cluster_worker import (
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.batch.values import BatchOptions, TaskResult
 from lmtui.paths import PROTECTED_NAMES, install_hint
-from lmtui.plain_files import NotPlain, is_executable, read_plain
+from lmtui.plain_files import NotPlain, plain_stat, read_plain
 from lmtui.settings import Config
 
 SLOT = "slot"
@@ -70,16 +71,15 @@ def pack(workspace: Path, paths: Sequence[str]) -> bytes:
                 continue
             try:
                 data = read_plain(workspace, path, _MAX_FILE_BYTES + 1)
-                can_run = is_executable(workspace, path)
             except (NotPlain, OSError):
                 continue
-            if data is None:
+            if data is None or (found := plain_stat(workspace, path)) is None:
                 continue
             total += len(data)
             if len(data) > _MAX_FILE_BYTES or total > _MAX_ALL_BYTES:
                 raise UsageError(f"{sanitize_line(path)} makes the workspace too large to send", "Add it to .gitignore.")
             about = tarfile.TarInfo(path)
-            about.size, about.mode = len(data), 0o755 if can_run else 0o644
+            about.size, about.mode = len(data), 0o755 if found.st_mode & stat.S_IXUSR else 0o644
             archive.addfile(about, io.BytesIO(data))
     return packed.getvalue()
 

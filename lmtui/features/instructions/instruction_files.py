@@ -33,7 +33,7 @@ from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.front_matter import read_front
 from lmtui.features.service import FeatureHost, WorkspaceFeature
 from lmtui.paths import config_dir
-from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, owner_of, read_plain
+from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, plain_stat, read_plain
 from lmtui.tools.text import read_words
 
 NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md", ".cursorrules")
@@ -172,9 +172,9 @@ def repository_folders(workspace: Path) -> list[Path]:
     above = [workspace, *workspace.parents][:_MOST_FOLDERS]
     home = Path.home()
     for depth, folder in enumerate(above):
-        owner = owner_of(folder, ".git")
-        if owner is not None:
-            is_own = depth == 0 or owner in (os.geteuid(), owner_of(workspace, "."))
+        if (found := plain_stat(folder, ".git")) is not None:
+            own = plain_stat(workspace, ".")
+            is_own = depth == 0 or found.st_uid in (os.geteuid(), own and own.st_uid)
             return list(reversed(above[: depth + 1])) if is_own else [workspace]
         if folder == home:
             break
