@@ -93,7 +93,7 @@ async def job_resumed(api: ApiContext, job_id: str) -> JobInfo:
 async def job_toggled(api: ApiContext, job_id: str) -> JobInfo:
     """Pause a job, or resume a paused one."""
     known = await _jobs_with(api, job_id)
-    is_on = any(each.id == job_id and each.is_enabled for each in (await known.read()).records)
+    is_on = any(each.id == job_id and each.is_enabled for each in await known.read())
     return _job(await (known.pause if is_on else known.resume)(job_id))
 
 
