@@ -28,7 +28,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.assertion import rewrite
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis.internal import charmap
 from hypothesis.internal.conjecture import providers
 
@@ -38,8 +38,8 @@ from lmtui.sandbox.bubblewrap import find_bubblewrap
 from lmtui.sandbox.guest.confinement import OLDEST_ABI, landlock_abi
 from lmtui.sandbox.images import DEFAULT_IMAGE, connect, find_socket
 
-settings.register_profile("quick", deadline=None, max_examples=12)
-settings.register_profile("full", deadline=None, max_examples=200)
+settings.register_profile("quick", deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", settings.get_profile("quick"), max_examples=200)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 _NUMBERS = count()
@@ -76,7 +76,7 @@ def _program(*names: str) -> Callable[[], str]:
 
 _ONLY_IN_FULL = ("docker", "landlock", "chromium")
 _OF_THE_WHOLE_PROGRAM = ("e2e", "killing")
-_LONG = {"acp", "app", "e2e", "host", "sandbox", "tui"}  # folders whose tests start programs or an app
+_LONG = {"acp", "app", "e2e", "host", "sandbox", "tui"}  # their tests start programs or an app
 _LACKING: dict[str, Callable[[], str]] = {
     "docker": _docker,
     "bubblewrap": _bubblewrap,

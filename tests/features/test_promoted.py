@@ -66,7 +66,7 @@ def test_what_python_finds_wrong_only_after_parsing_and_a_type_of_any_depth_are_
     for wrong in ("global a", "nonlocal b"):
         with pytest.raises(ToolError, match="invalid Python"):
             _ = check("a.py", f"def f(a: int) -> int:\n    'Say.'\n    {wrong}\n    return 1\n", "f", "")
-    hint = " | ".join(["int"] * 900)
+    hint = " | ".join(["int"] * 3_000)
     with pytest.raises(ToolError, match=r"invalid Python|cannot be read"):
         _ = check("a.py", f"def f(a: {hint}) -> int:\n    'Say.'\n    return 1\n", "f", "")
 
