@@ -11,6 +11,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 from lmtui.core.remote_marks import mirrored, open_to_network
 from lmtui.core.sanitize import pluralize
+from lmtui.core.times import time_text
 
 FORM = "3h 200 steps 1.5M tokens"
 _UNITS = r"tokens?|tok|steps?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|days?|d"
@@ -49,7 +50,7 @@ class SessionBudget:
 
     def __str__(self) -> str:
         parts = (
-            _time_words(self.seconds) if self.seconds else "",
+            time_text(self.seconds) if self.seconds else "",
             pluralize(self.steps, "step") if self.steps else "",
             pluralize(self.tokens, "token") if self.tokens else "",
         )
@@ -121,10 +122,3 @@ def _with(budget: SessionBudget, number: float, scale: str, unit: str) -> Sessio
     if unit.startswith("step"):
         return replace(budget, steps=math.ceil(amount))
     return replace(budget, seconds=budget.seconds + amount * _TIMES[unit[0]])
-
-
-def _time_words(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    minutes, left = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "min"), (left, "s"))
-    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"

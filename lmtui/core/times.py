@@ -27,6 +27,16 @@ def json_value(value: object) -> str:
     return str(value)
 
 
+def time_text(seconds: float) -> str:
+    """Return a length of time in its two largest units: `42 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
+    whole = int(seconds)
+    for size, unit, lesser, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // lesser
+            return f"{whole // size} {unit}" + (f" {rest} {name}" if rest else "")
+    return f"{whole} s" if whole or not seconds else f"{seconds:.1f} s"
+
+
 class LocalZone(tzinfo):
     """The zone of this machine, as its C library knows it."""
 

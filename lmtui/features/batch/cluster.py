@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from lmtui import __version__
-from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.sanitize import sanitize_line
@@ -144,10 +143,12 @@ class Cluster:
         tries, seconds = options.tries, options.budget.seconds
         self._client, self._archive, self._tell = client, archive, tell
         self._name = f"lmtui-{secrets.token_hex(4)}"
-        flags = (*config_flags(config), "--tries", str(tries), *_budget_flags(options.budget))
+        flags = [*config_flags(config), "--tries", str(tries)]
+        if budget := options.budget:  # 0 is no limit
+            flags += ["--budget", f"{seconds:.0f}s {budget.steps} steps {budget.tokens} tokens"]
         limit_s = tries * 1.2 * seconds + _SPARE_S if seconds else _TASK_S
         self._machine = (__version__, platform.python_version(), config.sandbox)
-        self._task = WorkerTask(limit_s, flags, BatchTask("", ""))
+        self._task = WorkerTask(limit_s, tuple(flags), BatchTask("", ""))
         self._workers: dict[str, _Worker] = {}
         self._refused: set[str] = set()
         self._joining: dict[str, asyncio.Task[None]] = {}
@@ -338,15 +339,6 @@ async def _outcome(future: Any) -> object:  # Any: a future of the SDK
     """Return the result of a task, or the exception that ended it."""
     error = await future.exception()
     return error if error is not None else await future
-
-
-def _budget_flags(budget: SessionBudget) -> tuple[str, ...]:
-    parts = (
-        f"{budget.seconds:.0f}s" if budget.seconds else "",
-        f"{budget.steps} steps" if budget.steps else "",
-        f"{budget.tokens} tokens" if budget.tokens else "",
-    )
-    return ("--budget", " ".join(filter(None, parts))) if budget else ()
 
 
 @contextlib.contextmanager

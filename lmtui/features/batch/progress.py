@@ -12,6 +12,7 @@ from typing import TextIO
 
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, pool_cells
+from lmtui.core.times import time_text
 from lmtui.features.batch.batch_folder import FINAL, BatchFolder
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.batch.values import DONE, FAILED, TaskResult, counts_text
@@ -74,22 +75,13 @@ class BatchProgress:
     @property
     def line(self) -> str:
         """Return the progress and the estimated time left, in one line."""
-        left_s = self.left_s
-        return self.ending + (f" · about {time_text(left_s)} left" if left_s else "")
+        return self.ending + (f" · about {time_text(self.left_s)} left" if self.left_s else "")
 
     @property
     def ending(self) -> str:
         """Return the progress, in one line."""
         text = counts_text(self.statuses, self.total, len(self.running))
         return f"{text} · {self.tokens:,} tokens" if self.tokens else text
-
-
-def time_text(seconds: float) -> str:
-    """Return a duration in words."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def result_line(result: TaskResult) -> str:

@@ -10,8 +10,8 @@ from textual.binding import BindingType
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
+from lmtui.core.times import time_text
 from lmtui.features.batch.commands import SCOPE
-from lmtui.features.batch.progress import time_text
 from lmtui.features.batch.values import GOOD, NO_BATCH, BatchState, TaskResult, WorkspaceBatches
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
@@ -91,7 +91,7 @@ class BatchList(ListDialog[TaskResult, None]):
         sign, style = _SIGNS.get(row.status, ("✗", "bad"))
         state = row.decision or ("overlaps" if row.id in self._state.overlaps and row.is_open else row.status or "waiting")
         if since_s := self._state.running.get(row.id):
-            sign, style, state = "▸", "accent", f"running {time_text(self._workbench.now().timestamp() - since_s)}"
+            sign, style, state = "▸", "accent", f"for {time_text(self._workbench.now().timestamp() - since_s)}"
         room = max(10, width - 3 - 8 - 14 - 15)
         lines = f"+{row.added} −{row.removed}" if row.diff else ""
         return (

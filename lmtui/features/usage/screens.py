@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.times import time_text
 from lmtui.features.usage.values import (
     RANGE_NAMES,
     SCOPE,
@@ -22,7 +23,6 @@ from lmtui.features.usage.values import (
     empty_text,
     row_cells,
     row_name,
-    time_text,
     total_text,
 )
 from lmtui.tui.commands import Command, Scope, bindings, of_scope

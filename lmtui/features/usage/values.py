@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.times import time_text
 
 NO_USAGE = "No usage yet. Tokens, requests and time appear here after the first answer of a model."
 SCOPE = "usage"  # of its keys
@@ -189,16 +190,6 @@ def amount_text(count: int) -> str:
             text = f"{count / size:.1f}" if count < 10 * size else f"{count // size}"
             return f"{text.removesuffix('.0')}{unit}"
     return str(count)
-
-
-def time_text(seconds: float) -> str:
-    """Return a length of time in its two largest units: `42 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
-    whole = int(seconds)
-    for size, unit, lesser, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            rest = whole % size // lesser
-            return f"{whole // size} {unit}" + (f" {rest} {name}" if rest else "")
-    return f"{whole} s" if whole or not seconds else f"{seconds:.1f} s"
 
 
 def total_text(total: UsageSum) -> str:

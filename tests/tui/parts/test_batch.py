@@ -30,7 +30,7 @@ async def tasks_say_how_they_ended_and_which_overlap_and_the_batch_is_stopped_an
     assert "\x1b" not in text
     await driver.press("down")
     await driver.until_shown("also changed by 3")
-    await driver.until_shown("running 40 s")
+    await driver.until_shown("for 40 s")
     await driver.press("s")
     await driver.until(lambda: not driver.host.extensions.batches.progress)
     await driver.press("r")
