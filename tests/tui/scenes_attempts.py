@@ -96,7 +96,7 @@ async def attempts(driver: Driver) -> None:
     play_work(driver.host.session)
     driver.host.extensions.attempts.task = "Make the tokenizer accept nested comments, and add tests."
     driver.host.extensions.attempts.show(some_attempts())
-    await driver.type("/attempts", "AttemptsScreen")
+    await driver.type("/attempts", "AttemptList")
     await driver.press("home")
 
 

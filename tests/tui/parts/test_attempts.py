@@ -16,16 +16,16 @@ cases = Cases()
 async def opened(driver: Driver) -> None:
     driver.host.extensions.attempts.task = "Fix it"
     driver.host.extensions.attempts.show(some_attempts())
-    await driver.type("/attempts", "AttemptsScreen")
+    await driver.type("/attempts", "AttemptList")
 
 
 @cases
 async def a_task_behind_a_number_begins_attempts_and_shows_them(driver: Driver) -> None:
-    await driver.type("/attempts 4 repair the date parser", "AttemptsScreen")
+    await driver.type("/attempts 4 repair the date parser", "AttemptList")
     assert driver.host.extensions.attempts.begun == [("repair the date parser", 4, driver.host.session.id)]
     await driver.until_shown("4 running")
     await driver.press("escape")
-    await driver.type("/attempts repair it", "AttemptsScreen")
+    await driver.type("/attempts repair it", "AttemptList")
     assert driver.host.extensions.attempts.begun[1][:2] == ("repair it", 3)
 
 
@@ -46,12 +46,12 @@ async def an_attempt_is_used_only_by_its_key_and_a_refusal_is_said(driver: Drive
 @cases
 async def one_more_runs_one_stops_and_all_are_dropped_after_a_question(driver: Driver) -> None:
     driver.host.extensions.attempts.show(working())
-    await driver.type("/attempts", "AttemptsScreen")
+    await driver.type("/attempts", "AttemptList")
     await driver.press("down", "down", "x", "r")
     assert driver.host.extensions.attempts.stopped == [3]
     assert len(driver.host.extensions.attempts.rows) == 5
     await driver.press("y", "o")
-    assert driver.screen_name == "AttemptsScreen"
+    assert driver.screen_name == "AttemptList"
     await driver.press("D", to="Confirm")
     await driver.press("n")
     assert driver.host.extensions.attempts.rows
@@ -65,7 +65,7 @@ async def one_more_runs_one_stops_and_all_are_dropped_after_a_question(driver: D
 async def hostile_names_are_cleaned_and_the_log_of_an_attempt_is_its_session(driver: Driver) -> None:
     driver.host.extensions.attempts.task = "x\x1b[2Jy"
     driver.host.extensions.attempts.show([replace(each, model="a\x1b[31mb\u202e") for each in some_attempts()])
-    await driver.type("/attempts", "AttemptsScreen")
+    await driver.type("/attempts", "AttemptList")
     assert not {"\x1b", "\u202e"} & set(driver.text())
     await driver.press("home", "o")
     wanted = driver.host.extensions.attempts.rows[1].session
