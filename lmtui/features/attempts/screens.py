@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -21,6 +19,7 @@ from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.widgets.bars import Part, Spinner
+from lmtui.tui.wording import tokens_text
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
 EMPTY = "No attempts yet. /attempts 3 TASK tries a task three times, each in an overlay over your folder."
@@ -34,27 +33,8 @@ _SIGNS: dict[CheckOutcome, Span] = {
     CheckOutcome.NOT_RUN: ("–", "muted"),
 }
 _MOST_FILES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table: its cells, and the width from which on it is shown; numbers are aligned right."""
-
-    name: str
-    cells: int
-    draw: Callable[[Attempt], Line]
-    is_number: bool = False
-    from_width: int = 0
-
-    def line(self, attempt: Attempt) -> Line:
-        """Return its part of a row."""
-        found = self.draw(attempt)
-        rest: Span = (" " * max(0, self.cells - width_of(found)), "")
-        return (rest, *found) if self.is_number else (*found, rest)
-
-    def head(self) -> str:
-        """Return its name, as wide as its cells."""
-        return self.name.rjust(self.cells) if self.is_number else pad(self.name, self.cells)
+Column = tuple[str, int, Line]
+"""A name, its cells (negative: numbers, which are aligned right), and what is in it in a row."""
 
 
 class AttemptList(ListDialog[Attempt, None]):
@@ -108,36 +88,36 @@ class AttemptList(ListDialog[Attempt, None]):
 
     def columns(self, width: int) -> Line:
         """Return the names of the columns."""
-        columns = self._columns(width)
         if not self.all_rows:
             return ()
-        return (("  ".join(("   model".ljust(_model_cells(columns, width)), *(each.head() for each in columns))), ""),)
+        columns = self._columns(self.all_rows[0], width)
+        names = (name.rjust(-cells) if cells < 0 else pad(name, cells) for name, cells, _ in columns)
+        return (("  ".join(("   model".ljust(_model_cells(columns, width)), *names)), ""),)
 
-    def _columns(self, width: int) -> list[Column]:
+    def _columns(self, row: Attempt, width: int) -> list[Column]:
         """Return the columns behind the model that have something to show and room for it."""
         rungs = {rung for each in self.all_rows for rung in each.checks}
-        checks = [Column(str(rung), 5, partial(_check, rung=rung)) for rung in (Rung.PARSE, Rung.LINT) if rung in rungs]
-        tests = [Column("tests", 5, _tests)] if rungs & {*_DECIDING} else []
-        every = [
-            *(replace(each, from_width=88) for each in checks),
-            *tests,
-            Column("lines", 11, _lines, is_number=True),
-            Column("tokens", 6, _tokens, is_number=True, from_width=100),
-            Column("time", 5, self._time, is_number=True, from_width=72),
-            Column("result", 15, self._result),
+        every: list[tuple[int, Column]] = [
+            *((88, (str(rung), 5, _check(row, rung))) for rung in (Rung.PARSE, Rung.LINT) if rung in rungs),
+            *([(0, ("tests", 5, _check(row, *_DECIDING)))] if rungs & {*_DECIDING} else []),
+            (0, ("lines", -11, _lines(row))),
+            (100, ("tokens", -6, ((tokens_text(row.tokens), ""),) if row.tokens else ())),
+            (72, ("time", -5, self._time(row))),
+            (0, ("result", 15, self._result(row))),
         ]
-        return [each for each in every if width >= each.from_width]
+        return [column for from_width, column in every if width >= from_width]
 
     def line(self, row: Attempt, width: int) -> Line:
         """Return an attempt in aligned columns."""
-        columns = self._columns(width)
-        cells = _model_cells(columns, width) - 3
+        columns = self._columns(row, width)
+        room = _model_cells(columns, width) - 3
         heat = f" · {row.temperature:g}"
-        name = fit(sanitize_line(row.model) or "model in use", max(4, cells - len(heat)))
+        name = fit(sanitize_line(row.model) or "model in use", max(4, room - len(heat)))
         found: list[Span] = [(f"{row.number:>2} ", ""), (name, "strong" if row.number == self._best else "")]
-        found.append((pad(fit(heat, max(0, cells - len(name))), max(0, cells - len(name))), "muted"))
-        for each in columns:
-            found += [("  ", ""), *each.line(row)]
+        found.append((pad(fit(heat, max(0, room - len(name))), max(0, room - len(name))), "muted"))
+        for _, cells, line in columns:
+            rest: Span = (" " * max(0, abs(cells) - width_of(line)), "")
+            found += [("  ", ""), *((rest, *line) if cells < 0 else (*line, rest))]
         return tuple(found)
 
     def _time(self, attempt: Attempt) -> Line:
@@ -216,31 +196,22 @@ class AttemptList(ListDialog[Attempt, None]):
 
 
 def _model_cells(columns: Sequence[Column], width: int) -> int:
-    return max(12, min(48, width - sum(each.cells + 2 for each in columns)))
+    return max(12, min(48, width - sum(abs(cells) + 2 for _, cells, _ in columns)))
 
 
-def _check(attempt: Attempt, rung: Rung) -> Line:
-    outcome = attempt.checks.get(rung)
-    return (_SIGNS[outcome],) if outcome is not None else ()
-
-
-def _tests(attempt: Attempt) -> Line:
-    rung = next((each for each in _DECIDING if each in attempt.checks), None)
+def _check(attempt: Attempt, *rungs: Rung) -> Line:
+    """Return the outcome of the first of some checks that ran, and how many tests fail."""
+    rung = next((each for each in rungs if each in attempt.checks), None)
     if rung is None:
         return ()
     sign, role = _SIGNS[attempt.checks[rung]]
-    is_red = attempt.checks[rung] is CheckOutcome.FAILED and attempt.failing
+    is_red = rung in _DECIDING and attempt.checks[rung] is CheckOutcome.FAILED and attempt.failing
     return ((f"{sign} {attempt.failing}" if is_red else sign, role),)
 
 
 def _lines(attempt: Attempt) -> Line:
     added, removed = attempt.lines
     return ((f"+{added}", "good"), (f"{MINUS}{removed}".rjust(5), "bad")) if attempt.effect is not None else ()
-
-
-def _tokens(attempt: Attempt) -> Line:
-    count = f"{attempt.tokens / 1000:.1f}k" if attempt.tokens >= 1000 else f"{attempt.tokens}"
-    return ((count, ""),) if attempt.tokens else ()
 
 
 def nothing_text(attempt: Attempt) -> str:
