@@ -48,8 +48,6 @@ _APPLY = f"git apply --whitespace=nowarn {_PATCH}; code=$?; rm -f {_PATCH}; exit
 _TEMPERATURE = 0.7
 _MORE = re.compile(r"^\((\d+) more fail\)$", re.MULTILINE)
 _MOST_SEED = 2**63 - 1
-_OTHER_MODELS = (ModelRole.PLANNER, ModelRole.REVIEWER)
-_EVERY = 4  # every fourth attempt uses another model
 
 Start = Callable[[Session], None]
 Tell = Callable[[Attempt], None]
@@ -94,17 +92,8 @@ def config_of(config: Config, number: int, variation: int = 0) -> Config:
 
 
 def works_of(config: Config, count: int, earlier: int = 0) -> list[_Work]:
-    """Return attempts that differ by temperature and seed; each fourth is by another model that a role names.
-
-    They differ from `earlier` attempts at the same task too.
-    """
-    roles = parse_roles(config.roles)
-    others = [each for role in _OTHER_MODELS if role in roles and (each := roles[role].model) not in ("", config.model)]
-
-    def model_of(number: int) -> str:
-        return others[(number // _EVERY - 1) % len(others)] if others and number % _EVERY == 0 else ""
-
-    return [_Work(number, config_of(config, earlier + number), model_of(number)) for number in range(1, count + 1)]
+    """Return attempts that differ by temperature and seed, from `earlier` ones at the same task too."""
+    return [_Work(number, config_of(config, earlier + number)) for number in range(1, count + 1)]
 
 
 class Attempts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +16,6 @@ from lmtui.core.verification import CheckOutcome, Rung
 from lmtui.core.workspace import CommandEffect, EffectReview
 
 MOST_ATTEMPTS = 16
-_LEAST_TO_AGREE = 3
 
 
 class AttemptState(StrEnum):
@@ -127,52 +125,30 @@ class Attempt:
 def ranked(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Return those that are over, the best first: green, else not checked, else with the fewest failing tests.
 
-    Of several green ones, those without checks that already failed before come first.  Of several unchecked ones, those that
-    made the most frequent change come first.  Then the smallest change counts; one that changed nothing comes after those that
-    did.
+    Of several green ones, those without checks that already failed before come first.  Then the smallest change counts; one
+    that changed nothing comes after those that did.
     """
-    agreeing = _agreeing(attempts)
 
-    def rank(attempt: Attempt) -> tuple[int, int, int, bool, int, int, int]:
+    def rank(attempt: Attempt) -> tuple[int, int, int, bool, int, int]:
         tier = 0 if attempt.is_green else 1 if attempt.is_good else 2 if attempt.effect is not None else 3
         is_empty = attempt.effect is None or attempt.effect.is_empty
-        return (
-            tier,
-            attempt.known,
-            attempt.failing,
-            is_empty,
-            -agreeing.get(attempt.number, 0),
-            sum(attempt.lines),
-            attempt.number,
-        )
+        return tier, attempt.known, attempt.failing, is_empty, sum(attempt.lines), attempt.number
 
     return sorted((each for each in attempts if each.is_over), key=rank)
 
 
-def _agreeing(attempts: Sequence[Attempt]) -> Mapping[int, int]:
-    """Return for each unchecked attempt how many made the same change, itself included."""
-    unchecked = [each for each in attempts if each.is_over and each.is_good and not each.is_green]
-    if len(unchecked) < _LEAST_TO_AGREE or any(each.is_green for each in attempts):
-        return {}
-    counts = Counter(each.digest for each in unchecked if each.digest)
-    return {each.number: counts.get(each.digest, 1) for each in unchecked}
-
-
 def reason(attempts: Sequence[Attempt], best: Attempt) -> str:
     """Return why an attempt is the best, in a few words without a full stop."""
-    over = [each for each in attempts if each.is_over]
     if best.effect is None:
         return "no attempt can be used"
     if best.effect.is_empty:
         return "no attempt changed anything"
     if best.is_green:
-        equals = sum(each.is_green and each.known == best.known for each in over)
+        equals = sum(each.is_over and each.is_green and each.known == best.known for each in attempts)
         pass_words = "nothing fails that did not fail before" if best.known else "all checks pass"
         return f"{pass_words} with the smallest change" if equals > 1 else pass_words
     if best.is_good:
-        same = _agreeing(over).get(best.number, 1)
-        agree = f"{same} of {len(over)} attempts made the same change" if same > 1 else "it is the smallest change"
-        return f"no checks ran; {agree}"
+        return "no checks ran; it is the smallest change"
     fails = f"fewest failing tests ({best.failing})" if best.failing else f"it ended as {best.verdict}"
     return f"none is green; {fails}"
 

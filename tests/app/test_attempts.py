@@ -144,8 +144,7 @@ async def test_what_is_used_is_a_step_of_the_session_that_began_and_is_undone_be
         runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
         session = await begun(runtime)
         assert notices(session) == [
-            "All attempts are done: attempt 1 of 3 is best, no checks ran; 2 of 3 attempts made the same change."
-            " /attempts shows them."
+            "All attempts are done: attempt 1 of 3 is best, no checks ran; it is the smallest change. /attempts shows them."
         ]
         other = await runtime.open_session(runtime.attempts.ended[0].session)
         assert session.changes is not None
