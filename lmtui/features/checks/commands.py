@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from lmtui.commands.command import AskYes, Begin, Command, CommandContext, Output, Result, Scope
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.verification import (
     CheckEvent,
-    CheckOutcome,
-    CheckRan,
-    CheckStarted,
     GoalState,
-    ProjectCheck,
-    Rung,
     WorkspaceChecks,
     check_goal,
 )
+from lmtui.features.checks.values import check_lines, command_lines, lacks_suite, started_line
 
-_SIGNS = {CheckOutcome.PASSED: "✓", CheckOutcome.FAILED: "✗"}
 _HOW = "/goal COMMAND works until it exits with 0; /goal pause, resume, clear"
 
 
@@ -29,34 +22,6 @@ def unquoted_command(words: str) -> str:
     first = words[0]
     is_quoted = len(words) > 2 and first in "\"'`" and words[-1] == first and first not in words[1:-1]
     return words[1:-1].strip() if is_quoted else words
-
-
-def check_lines(checks: Iterable[CheckRan]) -> list[str]:
-    """Return what came of checks, each failure with its lines."""
-    lines: list[str] = []
-    for check in checks:
-        lines.append(f"{_SIGNS.get(check.outcome, '!')} {check.words}")
-        lines += [f"    {line}" for line in check.text.splitlines()[1:]]
-    return lines
-
-
-def command_lines(checks: Iterable[ProjectCheck], rules: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """Return the commands that would run, and the rules behind them, in columns."""
-    rows = [(str(check.rung), f"{sanitize_line(check.command)}  ({sanitize_line(check.source)})") for check in checks]
-    return [f"{name:<7} {words}" for name, words in (*rows, *rules)]
-
-
-def lacks_suite(checks: Sequence[CheckRan | ProjectCheck]) -> bool:
-    """Tell whether no command among these decides."""
-    return not any(check.decides if isinstance(check, CheckRan) else check.rung is Rung.SUITE for check in checks)
-
-
-def started_line(event: CheckEvent, shown: set[str]) -> str:
-    """Return the line about a command that begins; empty for one that was `shown`, because a red one runs again."""
-    if not isinstance(event, CheckStarted) or event.command in shown:
-        return ""
-    shown.add(event.command)
-    return f"… {sanitize_line(event.command)}"
 
 
 async def run_checks(context: CommandContext, _: str) -> Output:

@@ -33,11 +33,18 @@ from lmtui.core.verification import (
 )
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import parse_check, unparsed
-from lmtui.features.checks.commands import check_lines, command_lines, lacks_suite, started_line
 from lmtui.features.checks.fixing import FixingLadder
 from lmtui.features.checks.turn_checks import TurnChecks
 from lmtui.features.checks.validators import validate
-from lmtui.features.checks.values import CheckRunner, CommandEnded, ended_of
+from lmtui.features.checks.values import (
+    CheckRunner,
+    CommandEnded,
+    check_lines,
+    command_lines,
+    ended_of,
+    lacks_suite,
+    started_line,
+)
 from lmtui.features.service import CommandCall, FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 

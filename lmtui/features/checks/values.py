@@ -1,16 +1,17 @@
-"""What checks run with: commands and how they ended, and the files of the workspace."""
+"""What checks run with (commands and how they ended, the files of the workspace), and what came of them in lines."""
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.permissions.rules import Decision, Verdict
 from lmtui.core.ports import Sandbox
-from lmtui.core.verification import CheckRan
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.verification import CheckEvent, CheckOutcome, CheckRan, CheckStarted, ProjectCheck, Rung
 from lmtui.core.workspace import ExecResult
 
 _MAX_BYTES = 1_000_000
@@ -103,3 +104,34 @@ def wants_to_write(output: str) -> bool:
     """Tell whether a command failed for want of a place to write; a cache that cannot be written does not count."""
     lines = output.lower().splitlines()
     return any("read-only file system" in line and "cache" not in line for line in lines)
+
+
+_SIGNS = {CheckOutcome.PASSED: "✓", CheckOutcome.FAILED: "✗"}
+
+
+def check_lines(checks: Iterable[CheckRan]) -> list[str]:
+    """Return what came of checks, each failure with its lines."""
+    lines: list[str] = []
+    for check in checks:
+        lines.append(f"{_SIGNS.get(check.outcome, '!')} {check.words}")
+        lines += [f"    {line}" for line in check.text.splitlines()[1:]]
+    return lines
+
+
+def command_lines(checks: Iterable[ProjectCheck], rules: Iterable[tuple[str, str]] = ()) -> list[str]:
+    """Return the commands that would run, and the rules behind them, in columns."""
+    rows = [(str(check.rung), f"{sanitize_line(check.command)}  ({sanitize_line(check.source)})") for check in checks]
+    return [f"{name:<7} {words}" for name, words in (*rows, *rules)]
+
+
+def lacks_suite(checks: Sequence[CheckRan | ProjectCheck]) -> bool:
+    """Tell whether no command among these decides."""
+    return not any(check.decides if isinstance(check, CheckRan) else check.rung is Rung.SUITE for check in checks)
+
+
+def started_line(event: CheckEvent, shown: set[str]) -> str:
+    """Return the line about a command that begins; empty for one that was `shown`, because a red one runs again."""
+    if not isinstance(event, CheckStarted) or event.command in shown:
+        return ""
+    shown.add(event.command)
+    return f"… {sanitize_line(event.command)}"

@@ -19,8 +19,9 @@ from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Effect, parse_rule
 from lmtui.core.verification import CheckOutcome, Rung, WorkspaceChecks
 from lmtui.core.workspace import ExecResult
-from lmtui.features.checks.commands import check_lines, list_checks, run_checks
+from lmtui.features.checks.commands import list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
+from lmtui.features.checks.values import check_lines
 from lmtui.features.service import FeatureHost, SessionServices
 from tests.sets import for_each
 
