@@ -10,7 +10,7 @@ from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import system_prompt
 from lmtui.features.mcp.service import search_spec
 from lmtui.features.mcp.values import McpServer, ServerState
-from lmtui.features.skills.shelf import SkillShelf
+from lmtui.features.skills.service import SkillShelf
 from lmtui.models.request_encoding import wire_tool
 from lmtui.tools.registry import ToolRegistry
 from tests.sets import encodings, tokens

@@ -12,7 +12,7 @@ from lmtui.core.ports import Policy
 from lmtui.core.sessions import Answer
 from lmtui.core.tool_scopes import SkillUsed
 from lmtui.core.window import bytes_by_four
-from lmtui.features.skills.shelf import SkillShelf
+from lmtui.features.skills.service import SkillShelf
 from lmtui.features.skills.values import Skills
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.request_encoding import wire_tool

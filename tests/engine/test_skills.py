@@ -11,7 +11,7 @@ from lmtui.core.servers import ServedModel
 from lmtui.core.tool_scopes import SkillEnded, SkillTracker, SkillUsed, digest_of
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.agent import TurnPoints
-from lmtui.features.skills.shelf import SkillShelf, remind_of_skills
+from lmtui.features.skills.service import SkillShelf, remind_of_skills
 from lmtui.features.skills.values import SkillSource, SkillUse
 from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer

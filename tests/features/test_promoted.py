@@ -13,7 +13,7 @@ from lmtui.core.events import Envelope, TurnStarted
 from lmtui.core.messages import ToolSet
 from lmtui.core.window import bytes_by_four
 from lmtui.features.skills.promoted import PromotedTools, check
-from lmtui.features.skills.shelf import SkillTools
+from lmtui.features.skills.service import SkillTools
 from lmtui.features.skills.values import PromotedTool
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import BroughtTools, SessionToolbox, Told

@@ -16,8 +16,7 @@ from lmtui.features.folder_consent import FolderTrust
 from lmtui.features.front_matter import allowed_rules
 from lmtui.features.instructions.instruction_files import InstructionFiles
 from lmtui.features.skills.reader import MAX_DESCRIPTION_CHARS, BrokenSkill, read_skill
-from lmtui.features.skills.service import SkillsGuide
-from lmtui.features.skills.shelf import MOST_TOLD_TOKENS, SkillShelf
+from lmtui.features.skills.service import MOST_TOLD_TOKENS, SkillsGuide, SkillShelf
 from lmtui.features.skills.values import Skill, SkillSource
 from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry

@@ -16,7 +16,7 @@ import symtable
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -66,16 +66,15 @@ class PromotedTools:
     def __init__(self, workspace: Path, count_tokens: TokenCounter) -> None:
         self._folder = state_dir() / "promoted" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
         self._count_tokens = count_tokens
-        self.known: dict[str, PromotedTool] = {}
-        self._is_read = False
+
+    @cached_property
+    def known(self) -> dict[str, PromotedTool]:
+        """Return the tools by name.  Blocks (disk) the first time."""
+        read = map(_read, sorted(self._folder.glob("*.json"))[:_MOST_TOOLS])
+        return {tool.name: self._priced(tool) for tool in read if tool is not None}
 
     def all(self) -> Sequence[PromotedTool]:
         """Return every tool, by name.  Blocks (disk) the first time."""
-        if not self._is_read:
-            for file in sorted(self._folder.glob("*.json"))[:_MOST_TOOLS]:
-                if (tool := _read(file)) is not None:
-                    self.known[tool.name] = self._priced(tool)
-            self._is_read = True
         return [self.known[name] for name in sorted(self.known)]
 
     def named(self, name: str) -> PromotedTool:
@@ -84,8 +83,7 @@ class PromotedTools:
         Raises:
             ToolError: there is none, or it may not be called.
         """
-        tool = next((tool for tool in self.all() if tool.name == name.strip().lower()), None)
-        if tool is None:
+        if (tool := self.known.get(name.strip().lower())) is None:
             there = ", ".join(tool.name for tool in self.all()) or "none"
             raise ToolError(f"no tool {name[:64]!r}; promoted are: {there}")
         if tool.problem:
@@ -103,7 +101,7 @@ class PromotedTools:
         Raises:
             ToolError: it cannot be written.
         """
-        if len(self.all()) >= _MOST_TOOLS and tool.name not in self.known:
+        if len(self.known) >= _MOST_TOOLS and tool.name not in self.known:
             raise ToolError(f"there are {_MOST_TOOLS} promoted tools already", "The user can remove some: /skill.")
         try:
             write_whole(self._folder / f"{tool.name}.json", json.dumps(asdict(tool)))
@@ -113,9 +111,8 @@ class PromotedTools:
 
     def remove(self, name: str) -> bool:
         """Forget a tool; False where there is none."""
-        if all(each.name != name for each in self.all()):
+        if self.known.pop(name, None) is None:
             return False
-        del self.known[name]
         (self._folder / f"{name}.json").unlink(missing_ok=True)
         return True
 
@@ -196,7 +193,9 @@ def check(path: str, text: str, function: str, name: str) -> PromotedTool:
         raise ToolError(f"{function} cannot become a tool: {'; '.join(dict.fromkeys(reasons))}")
     described = sanitize_line((ast.get_docstring(found[0]) or "").strip().partition("\n\n")[0])[:_DESCRIPTION_CHARS]
     schema: dict[str, object] = {"type": "object", "properties": properties, "additionalProperties": False}
-    if required := _required(found[0].args):
+    given = found[0].args
+    named = (each for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value is None)
+    if required := [each.arg for each in (*given.args[: len(given.args) - len(given.defaults)], *named)]:
         schema["required"] = required
     tool = PromotedTool(f"{PROMOTED}{wanted}", found[0].name, described, source, path, "", parameters=schema)
     return replace(tool, digest=digest_of(tool))
@@ -241,12 +240,6 @@ def _free_names(source: str) -> set[str]:
         is_top = table.get_type() == "module"
         names |= {each.get_name() for each in table.get_symbols() if each.is_referenced() and (is_top or each.is_global())}
     return names
-
-
-def _required(arguments: ast.arguments) -> list[str]:
-    plain = arguments.args[: len(arguments.args) - len(arguments.defaults)]
-    named = [each for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is None]
-    return [each.arg for each in (*plain, *named)]
 
 
 def _properties(function: Function) -> tuple[dict[str, object], list[str]]:
