@@ -24,8 +24,6 @@ _NO_REASON = "no reason given"
 _UV = re.compile(r"\s*(?:\S*/)?uvx?(?=\s|\Z)")
 _UV_FAILED = re.compile(r"^(?:error: Failed to|Failed to initialize cache).*", re.MULTILINE)
 _NOT_FOUND = re.compile(r"^(?:\S*sh: .*|\S+: (?:line )?\d+: .+): (?:command )?not found$", re.MULTILINE)
-_NETWORK_FAILED = re.compile(r"network|resol|dns|connect|getaddrinfo|fetch|download|timed out", re.IGNORECASE)
-_NO_NETWORK = "hooks have no network; `--no-hooks` leaves them out"
 _ADDS_TEXT = (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
 _CAN_BLOCK = (
     HookEvent.PRE_TOOL_USE,
@@ -44,32 +42,25 @@ def read_answer(event: HookEvent, ran: ProgramRun) -> HookVerdict:
     A hook before a tool call that did not do its work, or whose answer cannot be read, has not said yes: the call is asked
     about.
     """
-    err = _bounded(ran.err.decode("utf-8", "replace"))
-    answer = _read(event, ran, err)
-    lacks = _NOT_FOUND.search(err) if event is HookEvent.PRE_TOOL_USE and answer.permission is not Verdict.DENY else None
-    if lacks is None or answer.permission is Verdict.ASK:
-        return answer
-    return replace(answer, permission=Verdict.ASK, reason=f"a hook that looks at it lacks a program: {_line(lacks[0])}")
-
-
-def _read(event: HookEvent, ran: ProgramRun, err: str) -> HookVerdict:
+    err, is_before = _bounded(ran.err.decode("utf-8", "replace")), event is HookEvent.PRE_TOOL_USE
+    answer, failure = HookVerdict(), ""
     if ran.exit_code == BLOCKS:
-        reason = err or _NO_REASON
-        return HookVerdict(Verdict.DENY, reason) if event in _CAN_BLOCK else HookVerdict(notes=(reason,))
+        return HookVerdict(Verdict.DENY, err or _NO_REASON) if event in _CAN_BLOCK else HookVerdict(notes=(err or _NO_REASON,))
     if ran.exit_code < 0 or ran.exit_code in _NOT_STARTED:
-        told = _line(err.partition("\n")[0])
-        why = f"a hook that looks at it {ran.problem or f'could not be started: {told}'.removesuffix(': ')}"
-        return HookVerdict(Verdict.ASK, why) if event is HookEvent.PRE_TOOL_USE else HookVerdict()
-    if ran.exit_code != 0:
-        return HookVerdict()
-    text = ran.out.decode("utf-8-sig", "replace").strip()
-    found = _object(text)
-    if found is None and event is HookEvent.PRE_TOOL_USE and text.startswith("{"):
-        what = "a longer answer than is read" if ran.is_cut else "an answer that is not JSON"
-        return HookVerdict(Verdict.ASK, f"a hook that looks at it gave {what}")
-    if found is None:
-        return HookVerdict(context=_bounded(text) if event in _ADDS_TEXT and b"\0" not in ran.out else "")
-    return _from_object(event, found)
+        failure = ran.problem or f"could not be started: {_line(err.partition(chr(10))[0])}".removesuffix(": ")
+    elif ran.exit_code == 0:
+        text = ran.out.decode("utf-8-sig", "replace").strip()
+        if (found := _object(text)) is not None:
+            answer = _from_object(event, found)
+        elif is_before and text.startswith("{"):
+            failure = "gave a longer answer than is read" if ran.is_cut else "gave an answer that is not JSON"
+        elif event in _ADDS_TEXT and b"\0" not in ran.out:
+            answer = HookVerdict(context=_bounded(text))
+    if lacks := _NOT_FOUND.search(err):
+        failure = failure or f"lacks a program: {_line(lacks[0])}"
+    if is_before and failure and answer.permission not in (Verdict.DENY, Verdict.ASK):
+        return replace(answer, permission=Verdict.ASK, reason=f"a hook that looks at it {failure}")
+    return answer
 
 
 def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[ProgramRun]) -> HookVerdict:
@@ -92,15 +83,13 @@ def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[Progr
 
 
 def _answer_of(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookVerdict:
-    """Return what one hook said, with its run, and the way out where it may only lack the network."""
+    """Return what one hook said, with its run."""
     err = sanitize(ran.err.decode("utf-8", "replace")).strip()
-    hint = "" if entry.is_own else f" ({_NO_NETWORK})"
     failed = _UV_FAILED.search(err) if ran.exit_code == BLOCKS and _UV.match(entry.command) else None
     if failed is not None:  # uv could not start the hook, and ends with the code that says no
+        hint = "" if entry.is_own else " (hooks have no network; `--no-hooks` leaves them out)"
         ran = replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
     answer = read_answer(event, ran)
-    if hint and event is HookEvent.USER_PROMPT_SUBMIT and answer.blocks and _NETWORK_FAILED.search(answer.reason):
-        answer = replace(answer, reason=f"{answer.reason} {hint}")
     said = ran.problem or err or answer.reason
     run = HookRan(
         event=str(event),

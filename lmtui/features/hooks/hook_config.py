@@ -283,20 +283,19 @@ def odd_matchers(entries: Sequence[HookEntry], tools: Sequence[str]) -> tuple[st
 
     Tools of servers and promoted ones come later, so a matcher that speaks of them is let be.
     """
-    names = tuple(dict.fromkeys(name for tool in tools for name in tool_names(tool)))
+    names = {name for tool in tools for name in tool_names(tool)}
     found: list[str] = []
     for entry in entries:
+        if entry.event not in _TOOL_EVENTS:
+            continue
         if entry.condition and _rule(entry.condition, _ours(entry.condition.partition("(")[0].strip().lower())) is None:
             where = sanitize_line(f"{entry.source}: {entry.event}, if {entry.condition[:60]!r}")
             found.append(f"{where} is not a rule that is known here, so this hook runs whatever the call is.")
-        is_known = entry.is_about((*names, *_NOT_HERE)) or any(mark in entry.matcher for mark in ("mcp_", "skill_"))
-        if entry.event not in _TOOL_EVENTS or is_known:
-            continue
-        by_letters = {name.lower(): name for name in names}
-        close = difflib.get_close_matches(entry.matcher.lower(), by_letters, n=1)
-        hint = f"Did you mean {by_letters[close[0]]}?" if close else "`lmtui` names tools as Bash, Edit, Write, Read and so on."
-        where = sanitize_line(f"{entry.source}: {entry.event}, matcher {entry.matcher[:60]!r}")
-        found.append(f"{where} is the name of no tool, so this hook never runs.  {hint}")
+        if not entry.is_about((*names, *_NOT_HERE)) and not any(mark in entry.matcher for mark in ("mcp_", "skill_")):
+            close = difflib.get_close_matches(entry.matcher, names, n=1)
+            hint = f"Did you mean {close[0]}?" if close else "`lmtui` names tools as Bash, Edit, Write, Read and so on."
+            where = sanitize_line(f"{entry.source}: {entry.event}, matcher {entry.matcher[:60]!r}")
+            found.append(f"{where} is the name of no tool, so this hook never runs.  {hint}")
     return tuple(dict.fromkeys(found))
 
 

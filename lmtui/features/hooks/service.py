@@ -285,11 +285,11 @@ class HookPoints:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _call(self, call: HookCall, emit: Callable[[Event], None], call_id: str = "") -> HookVerdict:
+    async def _call(self, call: HookCall, emit: Callable[[Event], None]) -> HookVerdict:
         """Call the hooks of an event; tell what they did and what they want the user to know."""
         verdict = await self.run(call)
         for run in verdict.runs:
-            emit(replace(run, agent=call.agent, event=str(call.event), call_id=call_id))
+            emit(replace(run, agent=call.agent, event=str(call.event), call_id=str(call.facts.get("tool_use_id", ""))))
         for note in verdict.notes:
             emit(Notice(agent=call.agent, level=Level.INFO, text=f"A hook says: {note}"))
         return verdict
@@ -300,14 +300,12 @@ class HookPoints:
         return await self._call(HookCall(event, facts, subject, mode=str(session.mode), limit_s=limit_s), session.emit)
 
     async def _call_in_turn(
-        self, agent: Agent, event: HookEvent, facts: Mapping[str, object], about: PreparedCall | str = "", call_id: str = ""
+        self, agent: Agent, event: HookEvent, facts: Mapping[str, object], subject: str = "", about: PreparedCall | None = None
     ) -> HookVerdict:
-        call = HookCall(event, facts, mode=str(agent.state.mode), agent=agent.id)
-        if isinstance(about, str):
-            call = replace(call, subject=about)
-        else:
+        call = HookCall(event, facts, subject, mode=str(agent.state.mode), agent=agent.id)
+        if about is not None:
             call = replace(call, subject=about.tool, arguments=dict(about.arguments), subjects=about.subjects)
-        verdict = await self._call(call, agent.emit, call_id)
+        verdict = await self._call(call, agent.emit)
         if verdict.ends_turn:
             agent.turn.ended_by = f"{_END}: {verdict.end_reason}" if verdict.end_reason else _END
         return verdict
@@ -327,7 +325,7 @@ class HookPoints:
             ToolError: what hooks put in place of its arguments is not what the tool takes.
         """
         facts = {"tool_use_id": call.id}
-        verdict = await self._call_in_turn(agent, HookEvent.PRE_TOOL_USE, facts, prepared, call.id)
+        verdict = await self._call_in_turn(agent, HookEvent.PRE_TOOL_USE, facts, about=prepared)
         if agent.turn.ended_by and not verdict.blocks:
             verdict = replace(verdict, permission=Verdict.DENY, reason=agent.turn.ended_by)
         note = ""
@@ -351,7 +349,7 @@ class HookPoints:
         """Look at what a call did, and return the result with what hooks say to the model."""
         response = {"output": result.text, "summary": result.summary, "success": result.ok}
         facts = {"tool_use_id": call.id, "tool_response": response}
-        verdict = await self._call_in_turn(agent, HookEvent.POST_TOOL_USE, facts, prepared, call.id)
+        verdict = await self._call_in_turn(agent, HookEvent.POST_TOOL_USE, facts, about=prepared)
         told = "\n".join(part for part in (verdict.reason if verdict.blocks else "", verdict.context) if part)
         if not told:
             return result
