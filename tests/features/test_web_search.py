@@ -17,8 +17,7 @@ from lmtui.config import Config, load_config
 from lmtui.core.errors import ConfigError, ToolError, UsageError
 from lmtui.core.hosts import WebResult, parse_search_backend
 from lmtui.core.messages import ToolSet
-from lmtui.features.web_tools.fetcher import WebClient
-from lmtui.features.web_tools.search import plain_query, run_program
+from lmtui.features.web_tools.fetcher import WebClient, plain_query, run_program
 from tests.features.test_web_client import Gate, Internet, answer, plain, serving
 from tests.sets import for_each
 

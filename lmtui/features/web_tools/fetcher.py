@@ -1,19 +1,25 @@
 """Fetching pages and searching: each public host is asked about and looked up once, and that address is connected to.
 
 Only GET, at most 5 MB and 30 s for all of it but the user's answers.  A redirect is a new address: another public host is
-asked about, a private one is refused.
+asked about, a private one is refused.  All of an answer to a search is somebody else's text: each part becomes one short line
+without control characters.
 """
 
 from __future__ import annotations
 
 import asyncio
 import codecs
+import html
+import json
+import os
+import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from urllib.parse import urljoin
+from typing import Any
+from urllib.parse import urlencode, urljoin
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import ConfigError, ToolError
@@ -30,11 +36,12 @@ from lmtui.core.hosts import (
     read_address,
 )
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.host_program import run_on_host
 from lmtui.features.service import SessionServices, WorkspaceFeature
 from lmtui.features.web_tools.pages import HttpAnswer, convert, send_request
-from lmtui.features.web_tools.search import address_of, headers_of, hits_of, plain_query, run_program
 from lmtui.models.keys import resolve_key
 from lmtui.parser_process import TooComplex, parsed_apart
+from lmtui.paths import without_keys
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.tool import Told
 
@@ -49,23 +56,30 @@ _NO_SEARCH = (
     "Until then fetch pages whose address you know, or ask the user."
 )
 
+MOST_QUERY_CHARS = 400  # the limit of Brave
+_COMMAND_S = 20.0
+_MOST_BYTES = 1_000_000
+_TITLE_CHARS, _URL_CHARS, _SNIPPET_CHARS = 150, 500, 300
+_TAG = re.compile(r"<[^<>]{0,200}>")
+_BRAVE_REFUSES = (401, 403, 422)  # 422 is what Brave answers to a key that it does not know
+
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Send = Callable[[str, str, Mapping[str, str]], Awaitable[HttpAnswer]]
 
 
-async def to_markdown(html: str, selector: str = "") -> str:
+async def to_markdown(text: str, selector: str = "") -> str:
     """Return a page as Markdown, or only what a CSS selector matches.
 
     Raises:
         ToolError: it takes too long or breaks the parser, or the selector is invalid or matches nothing.
     """
     try:
-        problem, text = await asyncio.to_thread(parsed_apart, _CONVERTING_S, convert, html, selector)
+        problem, found = await asyncio.to_thread(parsed_apart, _CONVERTING_S, convert, text, selector)
     except TooComplex as error:
         raise ToolError("the page is too much to be read as text") from error
     if problem:
         raise ToolError(f"css_selector {selector[:80]!r} {problem}", "Leave it out to get the whole page.")
-    return str(text)
+    return str(found)
 
 
 async def _look_up(host: str, port: int) -> list[str]:
@@ -122,12 +136,17 @@ class WebClient:
         query = plain_query(query)
         if backend.command:
             return sanitize_line(Path(backend.command[0]).name), await run_program(backend.command, query, most)
+        fields, headers = {"q": query, "format": "json"}, {"Accept": "application/json"}
+        if backend.kind == "brave":
+            fields = {"q": query, "count": str(most)}
+            try:
+                headers["X-Subscription-Token"] = await asyncio.to_thread(resolve_key, self._key)
+            except ConfigError as error:
+                raise ToolError(f"web_search_key: {error}", error.hint) from error
+            if not headers["X-Subscription-Token"]:
+                raise ToolError("Brave needs a key, and none is set", "Tell the user to set web_search_key.")
         address = read_address(backend.url)
-        address = replace(address, url=address_of(backend, query, most))
-        try:
-            headers = headers_of(backend, await asyncio.to_thread(resolve_key, self._key))
-        except ConfigError as error:
-            raise ToolError(f"web_search_key: {error}", error.hint) from error
+        address = replace(address, url=f"{backend.url}?{urlencode(fields)}")
         what, is_private = f"search for: {query}", not address.is_public
         answer, _ = await self._request(address, gate, what, self._time_s, may_be_private=is_private, headers=headers)
         return address.place, hits_of(backend, address.place, answer, most)
@@ -214,6 +233,115 @@ def _known(encoding: str) -> str:
     except (LookupError, ValueError):
         return "utf-8"
     return "utf-8" if name in _NO_CHARSETS else name
+
+
+def plain_query(text: str) -> str:
+    """Return a query in one line; without a dash in front, which a program would take for an option.
+
+    Raises:
+        ToolError: nothing is left, or it is too long.
+    """
+    query = sanitize_line(" ".join(text.split())).lstrip("-– ")
+    if not query:
+        raise ToolError("the query is empty")
+    if len(query) > MOST_QUERY_CHARS:
+        raise ToolError(f"the query has {len(query):,} characters; the limit is {MOST_QUERY_CHARS}", "Search for a few words.")
+    return query
+
+
+def hits_of(backend: SearchBackend, place: str, answer: HttpAnswer, most: int) -> Sequence[WebResult]:
+    """Return what an engine found.
+
+    Raises:
+        ToolError: it refused, or its answer is not what engines of its kind answer.
+    """
+    status = answer.status
+    if 300 <= status < 400:
+        to = sanitize_line(answer.location)[:200]
+        raise ToolError(f"{place} redirects searches to {to}", "Tell the user to change the address in web_search.")
+    if backend.kind == "brave" and status in _BRAVE_REFUSES:
+        raise ToolError(f"{place} refused the key ({status})", "Tell the user to correct web_search_key.")
+    if backend.kind == "searxng" and status in (401, 403):
+        how = "Tell the user: its settings.yml must list json under search: formats."
+        raise ToolError(f"{place} does not answer searches in JSON ({status})", how)
+    if status == 429:
+        raise ToolError(f"{place} refused: too many searches (429)", "Wait a while, or continue without searching.")
+    if status >= 400:
+        raise ToolError(f"{place} answered {status}")
+    if answer.is_cut:
+        raise ToolError(f"the answer from {place} is too long")
+    found = _json(answer.body)
+    if backend.kind == "brave" and isinstance(found, dict):
+        found = found.get("web", {"results": []})  # without a result Brave leaves it out
+    results = found.get("results") if isinstance(found, dict) else None
+    if not isinstance(results, list):
+        raise ToolError(f"{place} did not answer like a search engine", "Tell the user to check web_search.")
+    return _first(results, most)
+
+
+async def run_program(command: Sequence[str], query: str, most: int, limit_s: float = _COMMAND_S) -> Sequence[WebResult]:
+    """Run the user's program with a query as its last argument, without a shell, and return what it found.
+
+    Raises:
+        ToolError: it cannot be run, fails, takes too long or prints too much or something else.
+    """
+    name = sanitize_line(Path(command[0]).name)
+    home = Path.home()  # never the workspace, from which a program may take code
+    ran = await run_on_host((*command, query), b"", home, without_keys(os.environ), limit_s, most_bytes=_MOST_BYTES)
+    if ran.is_cut:
+        raise ToolError(f"{name} printed more than {_MOST_BYTES:,} bytes")
+    if ran.problem:
+        raise ToolError(f"{name} of web_search {ran.problem}", "Tell the user to correct it.")
+    if ran.exit_code:
+        last = sanitize_line(ran.err.decode("utf-8", "replace").strip().rpartition("\n")[2])[:200]
+        raise ToolError(f"{name} failed with exit code {ran.exit_code}{f': {last}' if last else ''}")
+    return _printed(ran.out.decode("utf-8", "replace"), name, most)
+
+
+def _printed(text: str, name: str, most: int) -> Sequence[WebResult]:
+    """Read a JSON list of objects, or lines of URL, title and snippet with tabs between them."""
+    if not text.strip():
+        return ()
+    if text.lstrip().startswith("["):
+        found = _json(text.encode())
+        return _first(found if isinstance(found, list) else [], most)
+    rows = [line.split("\t", 2) for line in text.splitlines() if line.strip()]
+    hits = _first([dict(zip(("url", "title", "snippet"), row, strict=False)) for row in rows], most)
+    if not hits:
+        raise ToolError(f"{name} printed neither a JSON list nor lines of URL, title and snippet with tabs between them")
+    return hits
+
+
+def _json(data: bytes) -> Any:  # Any: it may be anything
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ToolError("the answer to the search is not JSON") from error
+
+
+def _first(results: Sequence[object], most: int) -> Sequence[WebResult]:
+    return [*dict.fromkeys(_hits(results))][:most]
+
+
+def _hits(results: Sequence[object]) -> Iterator[WebResult]:
+    """Yield what has an address; an engine's own marks in a text are taken out."""
+    for each in results:
+        if not isinstance(each, dict):
+            continue
+        url = _line(each.get("url"))
+        snippet = next((text for name in ("content", "description", "snippet") if (text := _line(each.get(name)))), "")
+        if url.lower().startswith(("http://", "https://")) and len(url) <= _URL_CHARS:
+            title = _shortened(_line(each.get("title")), _TITLE_CHARS)
+            yield WebResult(title or url, url, _shortened(snippet, _SNIPPET_CHARS))
+
+
+def _line(value: object) -> str:
+    text = html.unescape(_TAG.sub("", value[:5_000])) if isinstance(value, str) else ""
+    return sanitize_line(" ".join(text.split()))
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 class WebService(WorkspaceFeature):
