@@ -83,12 +83,14 @@ def tool_facts(tool: PromotedTool) -> tuple[str, ...]:
 
 
 def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], in_use: Sequence[str] = ()) -> list[str]:
-    """Return all of them as plain lines."""
+    """Return all of them in columns."""
     lines: list[str] = []
     for skill in skills:
-        lines += [f"{skill.name}: {skill.source}, {skill_state(skill, in_use)}", *(f"  {line}" for line in skill_facts(skill))]
+        lines.append(f"{SIGNS[skill.state][0]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill, in_use)}")
+        lines += [f"    {line}" for line in skill_facts(skill)]
     for tool in tools:
-        lines += [f"{tool.name}: a tool, {tool.tokens:,} tokens", *(f"  {line}" for line in tool_facts(tool))]
+        lines.append(f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens")
+        lines += [f"    {line}" for line in tool_facts(tool)]
     return lines or ["No skills here."]
 
 

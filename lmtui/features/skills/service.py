@@ -47,7 +47,7 @@ from lmtui.features.service import (
     text_to_import,
 )
 from lmtui.features.skills import promoted
-from lmtui.features.skills.commands import SIGNS, skill_facts, skill_state, tool_facts
+from lmtui.features.skills.commands import skill_lines
 from lmtui.features.skills.promoted import PromotedTools
 from lmtui.features.skills.reader import BrokenSkill, read_agent, read_skill
 from lmtui.features.skills.skill_folders import (
@@ -479,7 +479,8 @@ async def skills(call: CommandCall) -> int:
         return await _show(shelf, arguments)
     found_skills, tools, (_, told) = await shelf.found(), shelf.promoted(), await shelf.told()
     found = {"skills": [*map(skill_json, found_skills)], "tools": [*map(_tool_json, tools)], "tokens": told}
-    print_report(found, _lines(found_skills, tools, told), is_json=arguments.json)
+    told_text = f"What the model is told about skills before one is read: {told:,} tokens."
+    print_report(found, [*skill_lines(found_skills, tools), told_text], is_json=arguments.json)
     return 1 if any(skill.state is FileState.BROKEN for skill in found_skills) else 0
 
 
@@ -493,16 +494,6 @@ def skill_json(skill: Skill) -> dict[str, object]:
 def _tool_json(tool: PromotedTool) -> dict[str, object]:
     names = ("name", "description", "function", "origin", "parameters", "tokens", "problem")
     return {name: getattr(tool, name) for name in names}
-
-
-def _lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], told: int) -> Iterator[str]:
-    for skill in skills:
-        yield f"{SIGNS[skill.state][0]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill)}"
-        yield from (f"    {line}" for line in skill_facts(skill))
-    for tool in tools:
-        yield f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens"
-        yield from (f"    {line}" for line in tool_facts(tool))
-    yield f"What the model is told about skills before one is read: {told:,} tokens."
 
 
 async def _show(shelf: SkillShelf, arguments: argparse.Namespace) -> int:
