@@ -96,18 +96,17 @@ def fitted(arguments: Mapping[str, object], schema: Mapping[str, Any]) -> dict[s
     return {name: _fitted(value, properties.get(name)) for name, value in arguments.items()}
 
 
+_TYPES: dict[object, type | tuple[type, ...]] = {
+    "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
+}  # fmt: skip
+
+
 def _fitted(value: object, wanted: object) -> object:
-    if not isinstance(value, str) or not isinstance(wanted, Mapping):
+    kind = wanted.get("type") if isinstance(wanted, Mapping) else None
+    if not isinstance(value, str) or not isinstance(kind, str) or kind not in _TYPES:
         return value
-    kind = wanted.get("type")
-    if kind in ("integer", "number", "boolean", "array", "object"):
-        try:
-            found = fit_values("it", {"": json.loads(value.lower() if kind == "boolean" else value)})[""]
-        except (ValueError, RecursionError, ToolError):  # no JSON, or too deep: the text stays, and does not fit
-            return value
-        fits: dict[str, tuple[type, ...]] = {
-            "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,), "object": (dict,),
-        }  # fmt: skip
-        is_right = isinstance(found, fits[kind]) and (kind == "boolean") == isinstance(found, bool)
-        return found if is_right else value
-    return value
+    try:
+        found = fit_values("it", {"": json.loads(value.lower() if kind == "boolean" else value)})[""]
+    except (ValueError, RecursionError, ToolError):  # no JSON, or too deep: the text stays, and does not fit
+        return value
+    return found if isinstance(found, _TYPES[kind]) and (kind == "boolean") == isinstance(found, bool) else value

@@ -57,17 +57,11 @@ class KeptOutput:
 
 
 async def run_on_host(
-    words: Sequence[str],
-    told: bytes,
-    folder: Path,
-    environment: Mapping[str, str],
-    limit_s: float,
-    *,
-    most_bytes: int = MAX_OUTPUT_BYTES,
+    words: Sequence[str], told: bytes, folder: Path, environment: Mapping[str, str], limit_s: float
 ) -> ProgramRun:
-    """Run a program and keep so many bytes of its output; cancelled, it has ended it before it returns."""
+    """Run a program and keep the beginning of its output; cancelled, it has ended it before it returns."""
     began = time.monotonic()
-    running = _HostProgram(most_bytes)
+    running = _HostProgram()
     try:
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: running, *words, cwd=folder, env=dict(environment), start_new_session=True
@@ -95,8 +89,8 @@ async def run_on_host(
 class _HostProgram(asyncio.SubprocessProtocol):
     """What a program on this machine writes, and when it ends."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self.out, self.err = KeptOutput(most_bytes), KeptOutput(MAX_ERROR_BYTES)
+    def __init__(self) -> None:
+        self.out, self.err = KeptOutput(), KeptOutput(MAX_ERROR_BYTES)
         self._exited, self._silent, self._enough = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._open = {0, 1, 2}
 

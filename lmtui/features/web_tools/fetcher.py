@@ -36,7 +36,7 @@ from lmtui.core.hosts import (
     read_address,
 )
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.host_program import run_on_host
+from lmtui.features.host_program import MAX_OUTPUT_BYTES, run_on_host
 from lmtui.features.service import SessionServices, WorkspaceFeature
 from lmtui.features.web_tools.pages import HttpAnswer, convert, send_request
 from lmtui.models.keys import resolve_key
@@ -58,7 +58,6 @@ _NO_SEARCH = (
 
 MOST_QUERY_CHARS = 400  # the limit of Brave
 _COMMAND_S = 20.0
-_MOST_BYTES = 1_000_000
 _TITLE_CHARS, _URL_CHARS, _SNIPPET_CHARS = 150, 500, 300
 _TAG = re.compile(r"<[^<>]{0,200}>")
 _BRAVE_REFUSES = (401, 403, 422)  # 422 is what Brave answers to a key that it does not know
@@ -287,9 +286,9 @@ async def run_program(command: Sequence[str], query: str, most: int, limit_s: fl
     """
     name = sanitize_line(Path(command[0]).name)
     home = Path.home()  # never the workspace, from which a program may take code
-    ran = await run_on_host((*command, query), b"", home, without_keys(os.environ), limit_s, most_bytes=_MOST_BYTES)
+    ran = await run_on_host((*command, query), b"", home, without_keys(os.environ), limit_s)
     if ran.is_cut:
-        raise ToolError(f"{name} printed more than {_MOST_BYTES:,} bytes")
+        raise ToolError(f"{name} printed more than {MAX_OUTPUT_BYTES:,} bytes")
     if ran.problem:
         raise ToolError(f"{name} of web_search {ran.problem}", "Tell the user to correct it.")
     if ran.exit_code:
