@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lmtui.core.permissions.rules import Verdict
 from lmtui.features.hooks.hook_answers import read_answer, together
 from lmtui.features.hooks.hook_config import HookEntry, HookEnvironment, matched_names, meets, odd_matchers, our_input, payload
-from lmtui.features.hooks.service import SessionHooks, hooks_trust
+from lmtui.features.hooks.service import HookPoints, hooks_trust, session_hooks
 from lmtui.features.hooks.values import HookCall, HookEvent
 from lmtui.features.host_program import ProgramRun
 from lmtui.paths import config_dir
@@ -150,11 +150,11 @@ def test_uvs_own_failure_is_no_word_of_the_hook_and_told_with_the_network_where_
     assert together(PRE, [HookEntry(PRE, "uv run x")], [ProgramRun(2, b"", b"not this")]).permission is Verdict.DENY
 
 
-def in_session(folder: Path) -> SessionHooks:
+def in_session(folder: Path) -> HookPoints:
     async def nowhere() -> tuple[None, str]:
         return None, str(folder)
 
-    return SessionHooks(folder, HookEnvironment("s", "", str(folder)), nowhere)
+    return session_hooks(folder, HookEnvironment("s", "", str(folder)), nowhere)
 
 
 async def test_hooks_of_a_folder_are_called_only_after_a_yes(tmp_path: Path) -> None:

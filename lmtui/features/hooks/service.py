@@ -142,69 +142,59 @@ def hooks_trust(workspace: Path) -> FolderConsent:
     return FolderConsent(workspace, "hooks", brought)
 
 
-class SessionHooks:
-    """The hooks of one session; what the files say when it is made holds for all of it.
+def session_hooks(
+    workspace: Path, around: HookEnvironment, place: Callable[[], Awaitable[tuple[InstanceLauncher | None, str]]]
+) -> HookPoints:
+    """Return the hooks of one session; what the files say now holds for all of it.
 
     Args:
         workspace: the folder.
         around: the session and its log.
         place: returns where a folder's hooks run: what starts them (None: nothing can), and the workspace's path there.
     """
+    environment, files = host_environment(os.environ, workspace), read_hooks(workspace)
+    is_trusted = hooks_trust(workspace).holds(files.digest)
+    entries = [entry for entry in files.entries if entry.is_own or is_trusted]
+    wanted = {entry.event for entry in entries}
+    problems = [*files.problems, *odd_matchers(entries, ToolRegistry().names())]
+    if files.folders and not is_trusted:
+        names = ", ".join(dict.fromkeys(entry.source for entry in files.folders))
+        why = f"{pluralize(len(files.folders), 'hook')} of this folder ({names}) left out: not trusted as they are now."
+        problems.append(f"{why}  `/trust` or `lmtui trust` asks.")
+    unsafe = ""
+    if unread := next((entry for entry in files.unread if entry.is_own or is_trusted), None):
+        unsafe = _UNSAFE.format(whose="your own" if unread.is_own else "this folder's", file=unread.source)
+        problems.append(f"{unsafe}.")
+        wanted.add(HookEvent.PRE_TOOL_USE)
 
-    def __init__(
-        self, workspace: Path, around: HookEnvironment, place: Callable[[], Awaitable[tuple[InstanceLauncher | None, str]]]
-    ) -> None:
-        self._workspace = workspace
-        self._around = around
-        self._place = place
-        self._environment = host_environment(os.environ, workspace)
-        files = read_hooks(workspace)
-        is_trusted = hooks_trust(workspace).holds(files.digest)
-        self._entries = tuple(entry for entry in files.entries if entry.is_own or is_trusted)
-        unread = next((entry for entry in files.unread if entry.is_own or is_trusted), None)
-        whose = "your own" if unread is None or unread.is_own else "this folder's"
-        self._unsafe = _UNSAFE.format(whose=whose, file=unread.source) if unread else ""
-        odd = odd_matchers(self._entries, ToolRegistry().names())
-        self.problems = (*files.problems, *odd)
-        if files.folders and not is_trusted:
-            names = ", ".join(dict.fromkeys(entry.source for entry in files.folders))
-            why = f"{pluralize(len(files.folders), 'hook')} of this folder ({names}) left out: not trusted as they are now."
-            self.problems += (f"{why}  `/trust` or `lmtui trust` asks.",)
-        self.wanted = {entry.event for entry in self._entries}
-        if self._unsafe:
-            self.problems += (f"{self._unsafe}.",)
-            self.wanted.add(HookEvent.PRE_TOOL_USE)
-
-    async def run(self, call: HookCall) -> HookVerdict:
-        """Call the hooks that an event is for, at the same time, and return what they say; what fails is in its `runs`.
-
-        Cancelled, it has ended them before it returns.
-        """
-        names = matched_names(call)
-        meant = [entry for entry in self._entries if entry.event is call.event and entry.is_about(names)]
-        about = [entry for entry in meant if meets(entry.condition, call)]
-        entries = list({(entry.command, entry.arguments, entry.is_own): entry for entry in about}.values())
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._run(entry, call)) for entry in entries]
-        verdict = together(call.event, entries, [task.result() for task in tasks])
-        if verdict.changed is not None:
-            verdict = replace(verdict, changed=our_input(call, verdict.changed))
-        if self._unsafe and call.event is HookEvent.PRE_TOOL_USE and verdict.permission is not Verdict.DENY:
-            verdict = replace(verdict, permission=Verdict.ASK, reason=verdict.reason or self._unsafe)
-        return verdict
-
-    async def _run(self, entry: HookEntry, call: HookCall) -> ProgramRun:
+    async def run_one(entry: HookEntry, call: HookCall) -> ProgramRun:
         limit_s = min(entry.limit_s, call.limit_s or entry.limit_s)
         if entry.is_own:
-            told = payload(call, self._around)
-            program = entry.program(self._around.root)
-            return await run_on_host(words_of(program), told, self._workspace, self._environment, limit_s)
-        launcher, root = await self._place()
+            words = words_of(entry.program(around.root))
+            return await run_on_host(words, payload(call, around), workspace, environment, limit_s)
+        launcher, root = await place()
         if launcher is None:
             return ProgramRun(-1, problem="could not be run: no sandbox works here")
-        told = payload(call, replace(self._around, root=root))
+        told = payload(call, replace(around, root=root))
         can_write = call.mode not in (Mode.PLAN, Mode.TRY)  # they see the workspace, not the overlay
         return await run_in_instance(entry.program(root), told, launcher, can_write=can_write, limit_s=limit_s)
+
+    async def run(call: HookCall) -> HookVerdict:
+        names = matched_names(call)
+        about = [
+            entry for entry in entries if entry.event is call.event and entry.is_about(names) and meets(entry.condition, call)
+        ]
+        meant = list({(entry.command, entry.arguments, entry.is_own): entry for entry in about}.values())
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run_one(entry, call)) for entry in meant]
+        verdict = together(call.event, meant, [task.result() for task in tasks])
+        if verdict.changed is not None:
+            verdict = replace(verdict, changed=our_input(call, verdict.changed))
+        if unsafe and call.event is HookEvent.PRE_TOOL_USE and verdict.permission is not Verdict.DENY:
+            verdict = replace(verdict, permission=Verdict.ASK, reason=verdict.reason or unsafe)
+        return verdict
+
+    return HookPoints(wanted, run, problems)
 
 
 MOST_HELD = 3
@@ -216,8 +206,8 @@ _END_S = 5.0
 class HookPoints:
     """The hooks of one session.
 
-    `wanted` is what they wait for, `problems` what of them cannot be read or does not hold.
-    `run` calls those that an event is for; cancelled, it has ended them before it returns.
+    `wanted` is what they wait for, `problems` what of them cannot be read or does not hold.  `run` calls those that an event is
+    for, at the same time, and returns what they say; what fails is in its `runs`.  Cancelled, it ends them before it returns.
     """
 
     wanted: Collection[HookEvent]
@@ -442,11 +432,11 @@ class HooksService(WorkspaceFeature):
 
         log = sessions_dir(workspace) / f"{session.session_id}.jsonl"
         around = HookEnvironment(session.session_id, str(log), str(workspace))
-        found = SessionHooks(workspace, around, place)
-        if session.is_apart and found.wanted:
+        points = session_hooks(workspace, around, place)
+        if session.is_apart and points.wanted:
             raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
         if not session.is_apart:
-            points = self._given[session.session_id] = HookPoints(found.wanted, found.run, found.problems)
+            self._given[session.session_id] = points
             points.register(session.points)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
