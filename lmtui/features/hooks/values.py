@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from lmtui.core.events import ROOT, Event, ListedRun, Outcome
 from lmtui.core.permissions.rules import Verdict
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import clipped, sanitize_line
 
 _SAID_CHARS = 160
 _COMMAND_CHARS = 60
@@ -68,8 +68,8 @@ class HookRan(Event):
 
     @property
     def line(self) -> str:
-        said = _short(self.said.strip().partition("\n")[0], _SAID_CHARS)
-        name = f"hook {sanitize_line(self.event)} ({_short(self.command, _COMMAND_CHARS)})"
+        said = clipped(sanitize_line(self.said.strip().partition("\n")[0]), _SAID_CHARS)
+        name = f"hook {sanitize_line(self.event)} ({clipped(sanitize_line(self.command), _COMMAND_CHARS)})"
         if self.exit_code < 0:
             return f"{name} {said or 'did not end by itself'}"
         if self._has_failed:
@@ -112,8 +112,3 @@ class HookVerdict:
     def blocks(self) -> bool:
         """Tell whether what was about to happen is not to happen."""
         return self.permission is Verdict.DENY
-
-
-def _short(text: str, chars: int) -> str:
-    text = sanitize_line(text)
-    return text if len(text) <= chars else f"{text[: chars - 1].rstrip()}…"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import clipped, sanitize_line
 from lmtui.core.subagents import AgentDefinition, FileState
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import ALLOWED, REFUSED, FolderConsent
@@ -220,7 +220,9 @@ class DefinitionFiles(Generic[Defined]):
 
     def _brought(self) -> list[TrustItem]:
         return [
-            TrustItem(self.noun, each.place, _trust_text(each.name, each.description), digest(raw))
+            TrustItem(
+                self.noun, each.place, sanitize_line(f"{each.name}: {clipped(each.description, _SHOWN_CHARS)}"), digest(raw)
+            )
             for raw, each in self._read()
             if raw.place.source is SkillSource.FOLDER and each.state is FileState.READY
         ]
@@ -234,12 +236,6 @@ def key_of(name: str) -> str:
 def digest(raw: RawFile) -> str:
     """Return what a yes holds for: the skill's folder, or the file's name, and the file to the byte."""
     return hashlib.sha256(os.fsencode(f"{raw.place.below}/{raw.folder or raw.file}\0") + (raw.data or b"")).hexdigest()
-
-
-def _trust_text(name: str, description: str) -> str:
-    """Return what the user is asked about, in a line."""
-    short = description if len(description) <= _SHOWN_CHARS else f"{description[:_SHOWN_CHARS].rstrip()}…"
-    return sanitize_line(f"{name}: {short}")
 
 
 def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> RawFile:

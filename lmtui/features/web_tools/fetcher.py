@@ -35,7 +35,7 @@ from lmtui.core.hosts import (
     parse_search_backend,
     read_address,
 )
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import clipped, sanitize_line
 from lmtui.features.host_program import MAX_OUTPUT_BYTES, run_on_host
 from lmtui.features.service import SessionServices, WorkspaceFeature
 from lmtui.features.web_tools.pages import HttpAnswer, convert, send_request
@@ -330,17 +330,13 @@ def _hits(results: Sequence[object]) -> Iterator[WebResult]:
         url = _line(each.get("url"))
         snippet = next((text for name in ("content", "description", "snippet") if (text := _line(each.get(name)))), "")
         if url.lower().startswith(("http://", "https://")) and len(url) <= _URL_CHARS:
-            title = _shortened(_line(each.get("title")), _TITLE_CHARS)
-            yield WebResult(title or url, url, _shortened(snippet, _SNIPPET_CHARS))
+            title = clipped(_line(each.get("title")), _TITLE_CHARS)
+            yield WebResult(title or url, url, clipped(snippet, _SNIPPET_CHARS))
 
 
 def _line(value: object) -> str:
     text = html.unescape(_TAG.sub("", value[:5_000])) if isinstance(value, str) else ""
     return sanitize_line(" ".join(text.split()))
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 class WebService(WorkspaceFeature):
