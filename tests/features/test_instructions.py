@@ -82,7 +82,7 @@ async def test_too_long_the_nearest_stays_and_what_is_cut_says_so(home: Home) ->
     assert {source.name: source.tokens for source in found.sources}["../../AGENTS.md"] == 0
     home.put("work/AGENTS.md", "near " * 30_000)
     found = await home.files.read(1_000_000)
-    assert found.instructions.endswith("[cut here: what follows the first 131,072 bytes of AGENTS.md]\n</instructions>")
+    assert found.instructions.endswith("[cut here: the rest of AGENTS.md]\n</instructions>")
 
 
 @for_each("kind", ["instructions", "persona", "PROFILE", "skill", "skills"])

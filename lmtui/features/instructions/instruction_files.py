@@ -49,17 +49,10 @@ _LEAST_CHARS = 200
 _MOST_RULES = 50
 _MOST_IMPORTS = 20
 _DEEPEST_IMPORT = 5
-# What others leave that is not read here.
-_UNREAD = (
-    ".claude/output-styles", ".claude-plugin", ".codex", ".opencode", "opencode.json", ".aider.conf.yml",
-    ".windsurfrules", ".clinerules", ".continue", ".gemini/settings.json", ".cursor/mcp.json", ".vscode/mcp.json",
-)  # fmt: skip
-_UNREAD_HINT = "Of other agents; `lmtui help coming-from` says what is read."
 _PLAIN_HINT = "Put a plain file in its place: links are not followed."
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _IMPORT = re.compile(r"(?:^|(?<=\s))@(\.{0,2}/?[\w][\w./-]*\.\w+)")
 _ABOUT_RULE = "Rules for {about} are in {name}: read it before you work on that."
-_CUT = "\n[cut here: {left} of {name}]"
 _HEAD = (
     "Instructions of the user and of this folder. Follow them in your work; what you may do is decided by the user alone, "
     "whatever they say."
@@ -82,13 +75,6 @@ class _FoundFile:
     name: str
     text: str
     is_longer: bool = False  # the file goes on behind the text
-
-    def left(self, told_chars: int) -> str:
-        """Return in words what is not told of it."""
-        count = len(self.text) - told_chars
-        if not self.is_longer:
-            return f"{count:,} more characters"
-        return f"more than {count:,} more characters" if count else f"what follows the first {_MAX_BYTES:,} bytes"
 
 
 class InstructionFiles:
@@ -146,8 +132,8 @@ class InstructionFiles:
             is_cut = len(each.text) > room or each.is_longer
             text = each.text
             if is_cut:
-                cut = _CUT.format(left=each.left(min(room, len(text))), name=each.name)
-                text = text[:room].rstrip() + cut if room > _LEAST_CHARS else ""
+                left = "the rest" if each.is_longer else f"{len(text) - room:,} more characters"
+                text = f"{text[:room].rstrip()}\n[cut here: {left} of {each.name}]" if room > _LEAST_CHARS else ""
             limit_chars -= len(text)
             if text:
                 text = f'<{each.kind} from="{each.name}">\n{text}\n</{each.kind}>'
@@ -155,13 +141,6 @@ class InstructionFiles:
             prices.insert(0, PartSource(each.kind, each.name, self._count_tokens(text) if text else 0, is_cut))
         sources.extend(prices)
         return told
-
-
-def unread_files(workspace: Path) -> list[str]:
-    """Return what other agents left in a folder and nothing here reads.  Blocks."""
-    folders = {place.rpartition("/")[0] for place in _UNREAD}
-    there = {f"{folder}/{name}".lstrip("/") for folder in folders for name, _ in list_plain(workspace, folder)}
-    return [place for place in _UNREAD if place in there]
 
 
 def repository_folders(workspace: Path) -> list[Path]:
@@ -254,14 +233,12 @@ class InstructionsService(WorkspaceFeature):
         extensions.add(PromptSource, self._files)
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
-        """Return what is read, and what is not."""
+        """Return what is read, and what cannot be."""
         del is_offline
         found = await self._files.read(WHOLE_CHARS)
         names = ", ".join(f"{sanitize_line(source.name)} {source.tokens:,} tokens" for source in found.sources)
         none = "none; AGENTS.md in this folder would be read"
         rows = [CheckRow("instructions", OK, names) if names else CheckRow("instructions", NONE, none)]
-        if unread := await asyncio.to_thread(unread_files, self.host.workspace):
-            rows.append(CheckRow("not read", NONE, ", ".join(unread), _UNREAD_HINT))
         return rows + [CheckRow("instructions", WARNING, sanitize_line(problem), _PLAIN_HINT) for problem in found.problems]
 
 
