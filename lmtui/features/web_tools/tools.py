@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HTML, Page, Web, read_address
+from lmtui.core.hosts import HTML, Page, PageAddress, Web, read_address
 from lmtui.core.messages import Image, sniff
 from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
@@ -57,19 +58,17 @@ def _picture(page: Page, *, sees: bool) -> ToolResult:
     return ToolResult(text, f"{page.total_bytes:,} bytes", images=(Image(name, media_type, page.data),))
 
 
+def _address(arguments: FetchArguments) -> PageAddress | None:
+    """Return the address; None where it is none, which is said when it runs."""
+    with contextlib.suppress(ToolError):
+        return read_address(arguments.url)
+    return None
+
+
 def _access(arguments: FetchArguments) -> Access:
     """Public hosts are asked about at the gate, redirects too; another address is asked about as a call."""
-    try:
-        return Access.WEB if read_address(arguments.url).is_public else Access.REACH
-    except ToolError:
-        return Access.NONE  # it says so when it runs
-
-
-def _place(arguments: FetchArguments) -> str:
-    try:
-        return read_address(arguments.url).place
-    except ToolError:
-        return ""
+    address = _address(arguments)
+    return Access.NONE if address is None else Access.WEB if address.is_public else Access.REACH
 
 
 async def _preview(arguments: FetchArguments, _: ToolContext) -> Preview:
@@ -84,7 +83,7 @@ FETCH = Tool(
     arguments=FetchArguments,
     run=_fetch,
     access=_access,
-    subject=_place,
+    subject=lambda arguments: address.place if (address := _address(arguments)) else "",
     title=lambda arguments: sanitize_line(arguments.url),
     preview=_preview,
     aliases=("web_fetch", "webfetch", "fetch_url", "http_get", "browse", "open_url", "read_url"),
