@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lmtui import command_line
 from lmtui.app.settings_trust import load_trusted
-from lmtui.command_line import EXIT_USAGE, Parser, feature_flags, say
+from lmtui.command_line import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, Parser, feature_flags, say
 from lmtui.config import SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lmtui.host.connect import Target
     from lmtui.tui.options import Attachable, ReadAgents
 
-EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 _OLD_COMMANDS = {
     "--list-sessions": "sessions", "--resume": "resume", "--plan": "plan", "--submit": "submit", "--scheduler": "scheduler",
 }  # fmt: skip

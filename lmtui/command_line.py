@@ -6,12 +6,15 @@ Features add flags, and make their own subcommands' parsers with it.
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import difflib
 import importlib
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,7 +28,7 @@ from lmtui.paths import docs_dir
 from lmtui.registry import features
 from lmtui.settings import SETTINGS
 
-EXIT_USAGE = 64
+EXIT_ERROR, EXIT_UNFINISHED, EXIT_BLOCKED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 3, 64, 130
 
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
@@ -140,6 +143,21 @@ def open_app(folder: str, session: str = "", options: Sequence[str] = ()) -> NoR
     sys.stdout.flush()
     words = ["attach", session, *options, "--workspace", folder] if session else [folder]
     os.execv(sys.executable, [sys.executable, "-P", "-m", "lmtui", *words])
+
+
+@contextlib.contextmanager
+def stopping(interrupt: Callable[[], object]) -> Iterator[None]:
+    """Let Ctrl+C, SIGTERM and SIGHUP interrupt what runs, so that everything is saved."""
+    loop, numbers = asyncio.get_running_loop(), [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"

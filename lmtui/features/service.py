@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import signal
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
@@ -288,16 +286,3 @@ class CommandCall:
     workspace: Workspace
     arguments: argparse.Namespace
     open_host: Callable[[], AbstractAsyncContextManager[FeatureHost]]
-
-
-@contextlib.contextmanager
-def stopping(task: asyncio.Future[Any]) -> Iterator[None]:  # Any: its result
-    """Let Ctrl+C and SIGTERM cancel the work of a subcommand."""
-    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)

@@ -22,7 +22,7 @@ from lmtui.app.checks import (
 from lmtui.app.folder_rules import granted_rules, rules_file
 from lmtui.app.host import open_runtime
 from lmtui.app.model_servers import NO_SERVER, Servers, examine_named, silent_address
-from lmtui.command_line import print_json, print_report, say
+from lmtui.command_line import EXIT_BLOCKED, print_json, print_report, say
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome
@@ -34,7 +34,7 @@ from lmtui.core.servers import ServerFound, exam_text, server_lines
 from lmtui.core.sessions import chosen_words, summary_line
 from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.headless import doctor, trust_report
-from lmtui.headless.trust_report import EXIT_BLOCKED, YES
+from lmtui.headless.trust_report import YES
 from lmtui.paths import config_dir, workspace_dir
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import json
 import re
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 from lmtui.app.archive import last_session, session_log
 from lmtui.app.host import Runtime, encode_event, open_runtime, runtime_options
 from lmtui.app.session_models import last_model
-from lmtui.command_line import say
+from lmtui.command_line import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_UNFINISHED, say, stopping
 from lmtui.commands.command import Begin, CommandContext, Output
 from lmtui.commands.table import command_table, run_unasked
 from lmtui.config import Config, Loaded
@@ -40,7 +38,6 @@ from lmtui.headless.inputs import joined, write_answer
 if TYPE_CHECKING:
     from lmtui.json_schema import JsonAnswer
 
-EXIT_NEEDS_APPROVAL, EXIT_INTERRUPTED = 3, 130
 NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
 
 
@@ -48,10 +45,9 @@ def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -
     """Print the plan that waits for a person and how to answer it, and return the exit code."""
     say("\n".join(proposal_lines(asked.proposal)), file=out)
     say(f"lmtui: the plan waits for your word: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
-    return EXIT_NEEDS_APPROVAL
+    return EXIT_BLOCKED
 
 
-EXIT_UNFINISHED = 2
 _MOST_TRIES = 3
 _OTHER_ANSWER = "Simplify the schema, describe its fields in the task, or choose another model with --model."
 
@@ -144,7 +140,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
             _take_up_goal(session, task.goal, err)
         unsubscribe = session.subscribe(reporter.take)
         try:
-            with _stopping(session.interrupt):
+            with stopping(session.interrupt):
                 await _turns(session, task, begin, reporter, err)
                 if task.output_schema is not None:
                     await _match(session, task.output_schema, reporter)
@@ -168,7 +164,7 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     attempts = runtime.attempts
     work = attempts.run(task.text, task.attempts, task.models, begin.start, lambda each: say(str(each), file=err, flush=True))
     running = asyncio.create_task(work)
-    with _stopping(running.cancel):
+    with stopping(running.cancel):
         await asyncio.wait({running})
     if running.cancelled():
         say("lmtui: interrupted; nothing was kept", file=err)
@@ -236,7 +232,7 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
     if task.output == "json":
         told = reporter.as_object(session, end or _cut_short())
         plan = {"id": asked.proposal_id, **asdict(asked.proposal)}
-        print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan}), file=out)
+        print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_BLOCKED, "plan": plan}), file=out)
     reporter.print_end(end)
     return show_open(session, asked, out if task.output == "text" else err, err)
 
@@ -287,22 +283,6 @@ def _said_at_opening(history: Sequence[events.Envelope]) -> Iterator[events.Enve
     for envelope in history[ended[-1] + 1 if ended else 0 :]:
         if isinstance(envelope.event, events.Notice) and envelope.event.level is not events.Level.INFO:
             yield envelope
-
-
-@contextlib.contextmanager
-def _stopping(interrupt: Callable[[], object]) -> Iterator[None]:
-    """Let Ctrl+C, SIGTERM and SIGHUP interrupt what runs, so that everything is saved and the exit code is 130."""
-    loop = asyncio.get_running_loop()
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
-        numbers.append(signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, interrupt)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 _LONG = re.compile(r"(.{120}).{2,}(.{120})")  # how a call ended stands at the end of its line
@@ -499,7 +479,7 @@ async def demo(config: Config, folder: Path, wanted: HeadlessTask, *, is_kept: b
     if code == 0:
         say(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
-    if wanted.plans_first and not wanted.approve and code == EXIT_NEEDS_APPROVAL:
+    if wanted.plans_first and not wanted.approve and code == EXIT_BLOCKED:
         say("The demo's model has gone: `lmtui demo --headless --plan --approve` plans again and does it.", file=sys.stderr)
     say(f"What was done until then is in {where}.", file=sys.stderr)
-    return 0 if lacks and code == EXIT_NEEDS_APPROVAL else code  # what this machine lacks was said; the rest of the demo ran
+    return 0 if lacks and code == EXIT_BLOCKED else code  # what is lacking was said

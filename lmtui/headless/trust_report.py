@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lmtui.app.extensions import WorkspaceFeatures, idle_features
 from lmtui.app.settings_trust import trusted_folders, with_settings
-from lmtui.command_line import print_report, say
+from lmtui.command_line import EXIT_BLOCKED, print_report, say
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
@@ -58,9 +58,6 @@ def pick(rows: Sequence[str], question: str, read: Read, say: Say) -> int | None
         _ = say(f"  {number}. {sanitize_line(row)}")
     typed = read(question).strip()
     return int(typed) - 1 if typed.isdecimal() and 0 < int(typed) <= len(rows) else None
-
-
-EXIT_BLOCKED = 3
 
 
 async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:

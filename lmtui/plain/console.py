@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from lmtui.command_line import EXIT_INTERRUPTED
 from lmtui.commands.work_commands import plan_text, read_plan
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
@@ -258,7 +259,6 @@ def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | No
     return tuple(unit for number, units in enumerate(units_of(parts), 1) if number in numbers for unit in units)
 
 
-EXIT_INTERRUPTED = 130
 FENCE = "```"
 SETTLE_S = 2.0
 LOOK_S = 0.2

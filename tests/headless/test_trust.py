@@ -10,7 +10,7 @@ import pytest
 from lmtui.app.settings_trust import load_trusted
 from lmtui.core.trust import kinds_text
 from lmtui.features.folder_consent import trusted_folders
-from lmtui.headless.trust_report import EXIT_BLOCKED, report
+from lmtui.headless.trust_report import report
 
 HOOKS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
 SERVERS = {"mcpServers": {"paper": {"command": "python3", "args": ["paper_server.py"]}}}
@@ -48,7 +48,7 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     assert folder.trust() == 0
     assert "brings nothing that needs trust" in folder.said()
     folder.bring_all()
-    assert folder.trust() == EXIT_BLOCKED
+    assert folder.trust() == 3
     shown = folder.said()
     brought = ("mode = auto", "Stop: true", "paper: python3 paper_server.py", "tidy: Tidy up", "heron: Looks for frogs")
     assert all(words in shown for words in brought)
@@ -61,7 +61,7 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     }
     assert folder.trust(revoke="") == 0
     assert "Nothing that" in folder.said()
-    assert (trusted_folders(), folder.trust()) == ({}, EXIT_BLOCKED)
+    assert (trusted_folders(), folder.trust()) == ({}, 3)
 
 
 def test_the_list_names_items_here_and_other_folders_which_are_taken_back_though_their_files_are_gone(
@@ -111,7 +111,7 @@ def test_a_yes_ends_well_though_something_of_the_file_is_not_known(folder: Folde
 def test_a_broken_hook_before_tools_waits_for_a_yes_like_the_others(folder: Folder) -> None:
     hooks = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "prompt", "prompt": "x"}]}]}}
     (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(hooks))
-    assert folder.trust() == EXIT_BLOCKED
+    assert folder.trust() == 3
     assert "PreToolUse Bash: cannot be read, so each call is asked about" in folder.said()
     assert folder.trust(yes=True) == 0
 
@@ -123,7 +123,7 @@ def test_a_change_is_asked_about_beside_what_is_trusted_and_says_what_was_there_
     (folder.path / ".mcp.json").write_text(json.dumps(SERVERS).replace("paper_server", "other"))
     (folder.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(SKILL + "More.\n")
     folder.said()
-    assert folder.trust() == EXIT_BLOCKED
+    assert folder.trust() == 3
     said = folder.said()
     assert "Trusted by now: 1 hook, 1 sub-agent.  It is about: 2 settings, 1 MCP server, 1 skill." in said
     assert "lmtui ignores the rest." in said

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from lmtui.command_line import Parser, add_common, make_parser, say
+from lmtui.command_line import EXIT_INTERRUPTED, Parser, add_common, make_parser, say, stopping
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
@@ -22,9 +22,9 @@ from lmtui.features.batch.progress import result_line
 from lmtui.features.batch.service import load_tasks, parse_options
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
 from lmtui.features.batch.values import DONE, FAILED, WorkspaceBatches
-from lmtui.features.service import CommandCall, stopping
+from lmtui.features.service import CommandCall
 
-EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
+EXIT_NOT_DONE = 1
 
 
 def batch_parser() -> Parser:
@@ -103,7 +103,7 @@ async def _run(
     call: CommandCall, tasks: Sequence[BatchTask], options: dict[str, object], folder: BatchFolder | None = None
 ) -> int:
     running = asyncio.ensure_future(_opened(call, tasks, options, folder))
-    with stopping(running):  # until all is closed; a second Ctrl+C only speeds that up
+    with stopping(running.cancel):  # until all is closed; a second Ctrl+C only speeds that up
         await asyncio.wait({running})
     return EXIT_INTERRUPTED if running.cancelled() else running.result()
 

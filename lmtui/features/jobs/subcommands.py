@@ -12,17 +12,16 @@ from functools import partial
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from lmtui.command_line import Parser, add_common, make_parser, say, with_report
+from lmtui.command_line import EXIT_INTERRUPTED, Parser, add_common, make_parser, say, stopping, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
 from lmtui.features.jobs.scheduler import EMPTY_NAP_S
 from lmtui.features.jobs.service import WorkspaceJobs
 from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, job_lines, when_text
-from lmtui.features.service import CommandCall, FeatureHost, Import, stopping, text_to_import
+from lmtui.features.service import CommandCall, FeatureHost, Import, text_to_import
 from lmtui.settings import MODES
 
-EXIT_INTERRUPTED = 130
 _DONE = {"run": "due now", "pause": "paused", "resume": "resumed", "remove": "removed"}
 _SCHEDULES = ("at", "every", "daily", "hourly", "cron")
 
@@ -142,7 +141,7 @@ async def scheduler(call: CommandCall) -> int:
         teller = _Teller(await jobs.read())
         _ = jobs.follow_changes(teller.take)
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        with stopping(stop):
+        with stopping(stop.cancel):
             serving = asyncio.ensure_future(jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s))
             await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
             is_stopped = not serving.done()

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lmtui.command_line import Parser, add_common, add_task_options, make_parser, say
+from lmtui.command_line import EXIT_INTERRUPTED, Parser, add_common, add_task_options, make_parser, say, stopping
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import json_value
@@ -21,9 +21,9 @@ from lmtui.features.pipeline.planner import ideate_task, preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.pipeline.values import PipelinePlan, TaskAction, WorkspacePipeline, status_lines, task_line
-from lmtui.features.service import CommandCall, stopping
+from lmtui.features.service import CommandCall
 
-EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
+EXIT_NOT_DONE = 2
 _MAX_REPORT_BYTES = 64_000_000
 _COUNTS = {"status": (0,), "preflight": (1,), "answer": range(3, 10_000)} | dict.fromkeys(map(str, TaskAction), (2,))
 _ACTIONS = ("run", "preflight", "status", "retry-failed", "done", "gates", "report", "answer", *map(str, TaskAction))
@@ -133,7 +133,7 @@ async def _run(service: PipelineService, path: str, arguments: argparse.Namespac
     plans = asyncio.gather(work(path, options)) if path else service.watch(options, is_once=once)
     running = asyncio.ensure_future(plans)
     try:
-        with stopping(running):
+        with stopping(running.cancel):
             await asyncio.wait({running})
         if running.cancelled():
             say("lmtui: interrupted; finished work is kept, and the next run continues", file=sys.stderr)
