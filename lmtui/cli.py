@@ -329,12 +329,7 @@ def _acp(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     _check_attempts(arguments)
-    goal = getattr(arguments, "goal", None) or ""
-    if goal:
-        from lmtui.core.verification import check_goal
-
-        check_goal(goal)
-    text, piped = _task_and_input(arguments.task, goal)
+    text, piped = _task_and_input(arguments.task, getattr(arguments, "goal", None) or "")
     if arguments.detach:
         from lmtui.host.commands import check_detached, detach
 

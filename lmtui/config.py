@@ -303,12 +303,13 @@ def convert(name: str, value: Any, source: str) -> Any:
         converted = _typed(kind, value)
         if name == "roles":
             _check_words(parse_roles, converted, source)
-        elif name in ("budget", "check_profiles", "profiles", "url", "web_search") and converted:
+        elif converted and name in ("budget", "check_profiles", "goal", "profiles", "url", "web_search"):
             from lmtui.core import budgets, connection_profiles, hosts, verification  # noqa: PLC0415  (few set one, and every start is timed)
 
             parsers = {
                 "budget": budgets.whole_budget, "check_profiles": verification.parse_profiles, "url": hosts.base_url,
                 "profiles": connection_profiles.parse_connections, "web_search": hosts.parse_search_backend,
+                "goal": verification.check_goal,
             }  # fmt: skip
             _check_words(parsers[name], converted, source if name.endswith("profiles") else f"{name}, {source}")
         if setting.metadata["is_secret"]:

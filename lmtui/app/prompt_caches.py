@@ -102,13 +102,10 @@ class PromptCaches:
         """Tell whether the server saves prompt caches and may."""
         return provider.saves_prompts is not False and self.place_of(provider.url) not in self.failed
 
-    def records(self) -> list[PromptCacheRecord]:
-        """Return every record; a file that cannot be read has none."""
-        return self._read().files
-
     def find(self, place: str, session: str) -> PromptCacheRecord | None:
         """Return the record of a session at a server, None where it has none."""
-        return next((each for each in self.records() if (each.place, each.session) == (place, session)), None)
+        files = self.read().files
+        return next((it for it in files if (it.place, it.session) == (place, session)), None)
 
     def reserve(self, wanted: PromptCacheRecord) -> PromptCacheRecord | None:
         """Return a record with the name of the file to write and its likely size; None where the budget is too small for it.
@@ -146,11 +143,12 @@ class PromptCaches:
     def _changing(self) -> Iterator[_RecordFile]:
         """Give the records to change, and keep them; what cannot be written holds for nobody."""
         with locked(self.file.with_name(f"{self.file.name}.lock")):
-            kept = self._read()
+            kept = self.read()
             yield kept
             write_whole(self.file, kept.model_dump_json(indent=1))
 
-    def _read(self) -> _RecordFile:
+    def read(self) -> _RecordFile:
+        """Return every record; a file that cannot be read has none."""
         with contextlib.suppress(OSError, ValueError):
             return _RecordFile.model_validate_json(self.file.read_bytes())
         return _RecordFile()
@@ -277,16 +275,15 @@ class SessionPromptCache:
         prefix, parts = provider.prefix_digest(request)
         place = caches.place_of(provider.url)
         wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, tokens)
-        record = await asyncio.to_thread(caches.reserve, wanted)
-        if record is None:
-            self._say(_TOO_SMALL)
-            return
-        save_limit_s = min(most_s, limit_s(record.size_bytes)) if record.size_bytes else most_s
-        saved_tokens, size_bytes = await files.save(near[0], record.name, save_limit_s)
-        is_ours = abs(saved_tokens - tokens) <= _SLACK_TOKENS
-        session = self._session_id if is_ours else ""
-        record = replace(record, session=session, tokens=saved_tokens, size_bytes=size_bytes)
-        if not await asyncio.to_thread(caches.put, record):
+        is_ours, record = False, await asyncio.to_thread(caches.reserve, wanted)
+        if record is not None:
+            if record.size_bytes:
+                most_s = min(most_s, limit_s(record.size_bytes))
+            saved_tokens, size_bytes = await files.save(near[0], record.name, most_s)
+            is_ours = abs(saved_tokens - tokens) <= _SLACK_TOKENS
+            session = self._session_id if is_ours else ""
+            record = replace(record, session=session, tokens=saved_tokens, size_bytes=size_bytes)
+        if record is None or not await asyncio.to_thread(caches.put, record):
             self._say(_TOO_SMALL)
         elif is_ours:
             self._saved_tokens, self._is_asleep = tokens, True

@@ -153,23 +153,18 @@ class Terminal:
             raise
         finally:
             readline.set_startup_hook(None)
-        if is_kept and line.strip():
-            self._keep(line)
+        if is_kept and line.strip() and "\n" not in line:
+            readline.add_history(line)
+            with contextlib.suppress(OSError):
+                self._history.parent.mkdir(parents=True, exist_ok=True)
+                self._history.touch(mode=0o600)
+                readline.write_history_file(self._history)
         return line
 
     def drop_typed(self) -> None:
         """Forget what was typed before it was asked for."""
         with contextlib.suppress(OSError, termios.error):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-    def _keep(self, line: str) -> None:
-        if "\n" in line:
-            return
-        readline.add_history(line)
-        with contextlib.suppress(OSError):
-            self._history.parent.mkdir(parents=True, exist_ok=True)
-            self._history.touch(mode=0o600)
-            readline.write_history_file(self._history)
 
 
 T = TypeVar("T")

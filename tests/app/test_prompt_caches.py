@@ -183,7 +183,7 @@ async def test_what_another_session_left_in_the_slot_is_not_saved_as_ours(llama:
 async def test_a_cache_over_the_budget_is_not_used_and_told(llama: LlamaServer) -> None:
     one = await lived(llama.url, budget_bytes=10_000)
     assert one.told == ["The prompt cache was not saved: it is larger than 4 GB."]
-    assert [each.session for each in PromptCaches().records()] == [""]
+    assert [each.session for each in PromptCaches().read().files] == [""]
 
 
 def record(session: str, size_bytes: int = 400) -> PromptCacheRecord:
@@ -208,8 +208,8 @@ def test_the_oldest_name_is_written_over_and_a_session_keeps_its_own(caches: Pro
     names = [found.name for number in range(6) if (found := kept(caches, record(f"s{number}")))]
     assert len(names) == 6
     assert len(set(names)) == 2
-    assert sorted(each.session for each in caches.records() if each.session) == ["s4", "s5"]
-    assert sum(each.size_bytes for each in caches.records()) <= 1_000
+    assert sorted(each.session for each in caches.read().files if each.session) == ["s4", "s5"]
+    assert sum(each.size_bytes for each in caches.read().files) <= 1_000
     again = kept(caches, record("s5"))
     assert again is not None
     assert (again.name, again.size_bytes) == (names[-1], 400)
@@ -226,7 +226,7 @@ def test_until_it_is_written_a_file_is_nobodys(caches: PromptCaches) -> None:
 def test_records_that_cannot_be_read_count_as_none(caches: PromptCaches, text: str) -> None:
     caches.file.parent.mkdir(parents=True, exist_ok=True)
     caches.file.write_text(text)
-    assert caches.records() == []
+    assert caches.read().files == []
     found = caches.reserve(record("s"))
     assert found is not None
     assert "/" not in found.name
@@ -238,4 +238,4 @@ def test_a_record_that_names_a_foreign_file_is_none(caches: PromptCaches) -> Non
     text = caches.file.read_text()
     for name in ("../lmtui-x.bin", "lmtui-/../x", "other.bin"):
         caches.file.write_text(text.replace(found.name, name))
-        assert caches.records() == []
+        assert caches.read().files == []
