@@ -73,9 +73,8 @@ def is_plain_folder(root: Path, relative: str) -> bool:
 def is_linked(root: Path, relative: str) -> bool:
     """Tell whether the path of a folder below another leads through a link: nothing in it is read.  Blocks."""
     parts = relative.split("/")
-    with contextlib.suppress(OSError):
-        return any(root.joinpath(*parts[:end]).is_symlink() for end in range(1, len(parts) + 1))
-    return False
+    found = (plain_stat(root, "/".join(parts[:end])) for end in range(1, len(parts) + 1))
+    return any(each is not None and stat.S_ISLNK(each.st_mode) for each in found)
 
 
 def list_plain(root: Path, relative: str = "") -> list[tuple[str, str]]:
