@@ -14,10 +14,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from lmtui import __version__
 from lmtui.core.errors import UsageError
@@ -31,6 +31,7 @@ from lmtui.settings import SETTINGS
 EXIT_ERROR, EXIT_UNFINISHED, EXIT_BLOCKED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 3, 64, 130
 
 
+T = TypeVar("T")
 Option = tuple[tuple[str, ...], dict[str, Any]]
 
 
@@ -158,6 +159,17 @@ def stopping(interrupt: Callable[[], object]) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+async def until_stopped(work: Awaitable[T], told: str) -> T | None:
+    """Return what comes of work, None and a line that says so where a signal interrupted it."""
+    running = asyncio.ensure_future(work)
+    with stopping(running.cancel):  # until all is closed; a second Ctrl+C only speeds that up
+        await asyncio.wait({running})
+    if not running.cancelled():
+        return running.result()
+    say(f"lmtui: interrupted; {told}", file=sys.stderr)
+    return None
 
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"

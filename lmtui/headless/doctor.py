@@ -108,13 +108,11 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
 
 def _model_rows(loaded: Loaded, servers: Sequence[ServerFound]) -> Iterable[CheckRow]:
     """Tell which models that the settings name the first server, which is the one in use, or its pool does not have."""
-    model, used = loaded.config.model, [each for each in servers if each.pool] or servers[:1]
-    there = {name: None for server in used for each in server.models for name in (each.name, each.instance) if name}
-    if model and there and there.keys().isdisjoint((model, f"{model}:latest")):
-        text = f"{servers[0].url} lists no model called {model!r}: it may answer with another"
-        yield CheckRow("models", WARNING, text, f"It has {sanitize_line(', '.join([*there][:_MOST_NAMED]))}.")
-    if lacks := lacking_models(loaded.config, servers[0]):
-        yield CheckRow("roles", WARNING, f"{servers[0].url} has no such model: {lacks}", "Change the setting roles.")
+    used = [each for each in servers if each.pool] or servers[:1]
+    models = tuple(model for server in used for model in server.models)
+    if lacks := lacking_models(loaded.config, replace(servers[0], models=models), loaded.config.model):
+        names = ", ".join(model.name for model in models[:_MOST_NAMED])
+        yield CheckRow("models", WARNING, f"{servers[0].url} has no {lacks}", f"It has {sanitize_line(names)}.")
 
 
 def _rule_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:

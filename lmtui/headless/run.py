@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 from lmtui.app.archive import last_session, session_log
 from lmtui.app.host import Runtime, encode_event, open_runtime, runtime_options
 from lmtui.app.session_models import last_model
-from lmtui.command_line import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_UNFINISHED, say, stopping
+from lmtui.command_line import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_UNFINISHED, say, stopping, until_stopped
 from lmtui.commands.command import Begin, CommandContext, Output
 from lmtui.commands.table import command_table, run_unasked
 from lmtui.config import Config, Loaded
@@ -163,13 +163,8 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     """Run a task several times and return the exit code: 0 only if the chosen attempt is right as far as checks tell."""
     attempts = runtime.attempts
     work = attempts.run(task.text, task.attempts, task.models, begin.start, lambda each: say(str(each), file=err, flush=True))
-    running = asyncio.create_task(work)
-    with stopping(running.cancel):
-        await asyncio.wait({running})
-    if running.cancelled():
-        say("lmtui: interrupted; nothing was kept", file=err)
+    if (chosen := await until_stopped(work, "nothing was kept")) is None:
         return EXIT_INTERRUPTED
-    chosen = running.result()
     problem, is_kept, notes = "", task.keep and chosen.is_good, list[str]()
     try:
         notes += (await attempts.keep(chosen, None, ())).notes if is_kept else ()

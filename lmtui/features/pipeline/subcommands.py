@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lmtui.command_line import EXIT_INTERRUPTED, Parser, add_common, add_task_options, make_parser, say, stopping
+from lmtui.command_line import EXIT_INTERRUPTED, Parser, add_common, add_task_options, make_parser, say, until_stopped
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import json_value
@@ -131,17 +131,13 @@ async def _run(service: PipelineService, path: str, arguments: argparse.Namespac
     options = replace(options, phase=arguments.phase, is_once=once, batch=batch, has_commits=has_commits)
     work = service.planned if arguments.architect_only else service.work
     plans = asyncio.gather(work(path, options)) if path else service.watch(options, is_once=once)
-    running = asyncio.ensure_future(plans)
     try:
-        with stopping(running.cancel):
-            await asyncio.wait({running})
-        if running.cancelled():
-            say("lmtui: interrupted; finished work is kept, and the next run continues", file=sys.stderr)
-            return EXIT_INTERRUPTED
-        done = running.result()
+        done = await until_stopped(plans, "finished work is kept, and the next run continues")
     finally:
         unfollow()
         await service.close()
+    if done is None:
+        return EXIT_INTERRUPTED
     found = [*map(plan_object, done)]
     lines = status_lines(done) if done else ["Nothing to do: no plan is left."]
     _tell(arguments, found[0] if path else found, "\n".join(lines))
