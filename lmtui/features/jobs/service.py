@@ -22,7 +22,7 @@ from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_runs import JobRuns, job_policy
 from lmtui.features.jobs.job_table import JobFile, ServingLock
 from lmtui.features.jobs.scheduler import EMPTY_NAP_S, Scheduler
-from lmtui.features.jobs.schedules import first_time, fresh, read_schedule
+from lmtui.features.jobs.schedules import due_after, first_time, fresh, read_schedule
 from lmtui.features.jobs.values import (
     MAX_TEXT_CHARS,
     MAX_TITLE_CHARS,
@@ -39,16 +39,13 @@ from lmtui.store.summaries import OpenWaits, open_wait
 
 
 def told(records: Sequence[JobRecord]) -> WaitingChanged:
-    """Return the jobs as the plan panel shows them: those that run or will."""
-    shown = [each for each in records if each.claim or each.due]
-    return WaitingChanged(
-        jobs=tuple(WaitingTask(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown)
-    )
-
-
-def shown_time(job: JobRecord) -> datetime | None:
-    """Return the time that is next to a job, None where it is paused."""
-    return job.last_run if job.claim else job.next_time if job.is_enabled else None
+    """Return the jobs as the plan panel shows them: those that run or will, and when."""
+    tasks = []
+    for job in records:
+        if job.claim or job.due:
+            time = job.last_run if job.claim else job.next_time if job.is_enabled else None
+            tasks.append(WaitingTask(job.id, job.title, shown_schedule(job), time))
+    return WaitingChanged(jobs=tuple(tasks))
 
 
 class WorkspaceJobs(WorkspaceFeature):
@@ -367,11 +364,7 @@ def _given_up(job: JobRecord, why: str) -> JobRecord:
 def resumed(job: JobRecord) -> JobRecord:
     """Return a paused job as one that runs again at its next time; times that passed meanwhile do not count."""
     now = datetime.now(UTC)
-    zone = zone_of(job.zone)
-    due = job.due
-    if due is not None and due < now:
-        later = first_time(read_schedule(job.schedule, now, zone), now, zone)
-        due = later if later is not None and later > now else now
+    due = job.due if job.due is None or job.due >= now else due_after(job, now) or now
     return replace(fresh(job), is_enabled=True, due=due)
 
 

@@ -123,7 +123,7 @@ def scheduler_parser() -> Parser:
     parser = make_parser("scheduler", "Run jobs at their time, without a screen, until stopped.", "lmtui scheduler --once")
     parser.add_argument("--once", action="store_true", help="run what is due now, then end")
     parser.add_argument(
-        "--interval-s", type=float, default=EMPTY_NAP_S, metavar="N", help="check jobs at least every N seconds"
+        "--interval-s", type=float, default=EMPTY_NAP_S, metavar="N", help="most seconds between looks for jobs"
     )
     add_common(parser)
     return parser
@@ -148,9 +148,9 @@ async def scheduler(call: CommandCall) -> int:
             await jobs.stop()
         if not is_stopped:
             serving.result()
-        records = await jobs.read()
-        say(teller.end_words(records, is_stopped=is_stopped), file=sys.stderr, flush=True)
-    return EXIT_INTERRUPTED if is_stopped else int(teller.has_failed(records))
+        text, has_failed = teller.end(await jobs.read(), is_stopped=is_stopped)
+        say(text, file=sys.stderr, flush=True)
+    return EXIT_INTERRUPTED if is_stopped else int(has_failed)
 
 
 class _Teller:
@@ -173,24 +173,19 @@ class _Teller:
                 print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {sanitize_line(line)}", file=sys.stderr, flush=True)
             self._told[job.id] = state
 
-    def has_failed(self, records: Sequence[JobRecord]) -> bool:
-        """Tell whether a job that ran did not end well."""
-        ran = (job for job in records if job.runs > self._runs.get(job.id, 0))
-        return any(not job.last_outcome.startswith("done") for job in ran)
-
-    def end_words(self, records: Sequence[JobRecord], *, is_stopped: bool) -> str:
-        """Return one line: how many jobs ran, what was stopped, what is next."""
-        ran = sum(max(0, job.runs - self._runs.get(job.id, 0)) for job in records)
+    def end(self, records: Sequence[JobRecord], *, is_stopped: bool) -> tuple[str, bool]:
+        """Return how many jobs ran and what is next, in one line; and whether one of those that ran did not end well."""
+        ran = [job for job in records if job.runs > self._runs.get(job.id, 0)]
         cut = sum(bool(job.begun_session) and not job.claim for job in records)
         waiting = [job for job in records if job.next_time is not None and job.is_enabled and not job.claim]
         coming = min(waiting, key=lambda job: job.next_time or job.created, default=None)
         parts = [
             "stopped" if is_stopped else "nothing more is due",
-            f"{pluralize(ran, 'job')} ran",
+            f"{pluralize(sum(job.runs - self._runs.get(job.id, 0) for job in ran), 'job')} ran",
             *([f"{pluralize(cut, 'job')} to be gone on with"] if cut else []),
             f"next is {sanitize_line(coming.title)}, {when_text(coming, datetime.now(UTC))}" if coming else "none to come",
         ]
-        return "; ".join(parts)
+        return "; ".join(parts), any(not job.last_outcome.startswith("done") for job in ran)
 
 
 def _state(job: JobRecord) -> str:
