@@ -354,23 +354,18 @@ class SkillsService(WorkspaceFeature):
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Tell how many there are and what they cost; what is broken, or wrong in part, has its own row."""
         del is_offline
-        return [*await self._skill_rows(), *await self._agent_rows()]
-
-    async def _skill_rows(self) -> list[CheckRow]:
-        skills, (_, tokens) = await self._shelf.found(), await self._shelf.told()
-        tools = self._shelf.promoted()
+        skills, (_, tokens), tools = await self._shelf.found(), await self._shelf.told(), self._shelf.promoted()
+        agents, (_, price) = await self._agents.found(), await self._agents.told(MOST_TOLD_TOKENS // 2)
         counts = {"ready": len(_ready(skills)), "promoted tools": sum(not tool.problem for tool in tools)}
-        told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-        row = CheckRow("skills", OK, f"{told}; {tokens:,} tokens in each request") if told else CheckRow("skills", NONE, "none")
-        broken = [CheckRow("skills", FAILURE, f"{tool.name}: {tool.problem}") for tool in tools if tool.problem]
-        return [row, *_rows("skills", skills, FAILURE), *broken]
-
-    async def _agent_rows(self) -> list[CheckRow]:
-        """Name the sub-agents that are defined; nothing where there are none."""
-        found, (_, tokens) = await self._agents.found(), await self._agents.told(MOST_TOLD_TOKENS // 2)
-        ready = ", ".join(_ready(found))
-        rows = [CheckRow(AGENTS, OK, f"{ready}; {tokens:,} tokens in each request")] if ready else []
-        return [*rows, *_rows(AGENTS, found, WARNING)]
+        words = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        ready = ", ".join(_ready(agents))
+        return [
+            CheckRow("skills", OK, f"{words}; {tokens:,} tokens in each request"),
+            *_rows("skills", skills, FAILURE),
+            *(CheckRow("skills", FAILURE, f"{tool.name}: {tool.problem}") for tool in tools if tool.problem),
+            *([CheckRow(AGENTS, OK, f"{ready}; {price:,} tokens in each request")] if ready else []),
+            *_rows(AGENTS, agents, WARNING),
+        ]
 
 
 def _ready(found: Sequence[Skill] | Sequence[AgentDefinition]) -> list[str]:
