@@ -78,7 +78,7 @@ async def ideate(_context: CommandContext, topic: str) -> Begin:
     return Begin(lambda session: session.submit(ideate_task(topic), typed=f"/ideate {topic}"))
 
 
-_COLUMN = "column({1|-1})"
+_COLUMN = ("right left tab shift+tab", "column", "column({1|-1})")
 _KEYS = (
     ("open", "Open session", "Open the task's last session, or answer the question.", "enter o", "open session", ""),
     ("diff", "Diff", "Show what the last attempt of the selected task changed.", "d", "diff", ""),
@@ -88,14 +88,7 @@ _KEYS = (
     ("pause", "Pause task", "Pause or resume the selected task.", "p", "pause", "do('pause')"),
     ("edit", "Edit task", "Edit the selected task in your editor (VISUAL or EDITOR).", "e", "edit", ""),
     ("answer", "Answer", "Answer a blocking question of the plan.", "a", "answer…", ""),
-    (
-        "column",
-        "Next or previous column",
-        "Go to another column of the board.",
-        "right left tab shift+tab",
-        "column",
-        "column({1|-1})",
-    ),
+    ("column", "Next or previous column", "Go to another column of the board.", *_COLUMN),
     ("pause_all", "Pause plan", "Begin no more tasks of this plan, or go on with it.", "P", "pause plan", ""),
     ("stop", "Stop", "Stop the work on this plan; asks first.", "x", "stop", ""),
     ("plans", "Plans", "Choose which plan is shown.", "l", "plans…", ""),
