@@ -157,7 +157,6 @@ class ToolGate(HostApproval, Protocol):
 
 _PORTS = {"http": 80, "https": 443}
 _MAX_URL_CHARS = 2_000
-HTML = ("text/html", "application/xhtml+xml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import Page, read_address
-from lmtui.features.web_tools.fetcher import WebClient, to_markdown
-from lmtui.features.web_tools.pages import MAX_BYTES, HttpAnswer
+from lmtui.features.web_tools.fetcher import MAX_BYTES, HttpAnswer, WebClient, to_markdown
 from tests.sets import depth, for_each
 
 PAGE = (

@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import codecs
 import html
+import importlib
 import json
 import os
 import re
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +27,6 @@ from urllib.parse import urlencode, urljoin
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import ConfigError, ToolError
 from lmtui.core.hosts import (
-    HTML,
     HostApproval,
     Page,
     PageAddress,
@@ -38,13 +40,16 @@ from lmtui.core.hosts import (
 from lmtui.core.sanitize import clipped, sanitize_line
 from lmtui.features.host_program import MAX_OUTPUT_BYTES, run_on_host
 from lmtui.features.service import SessionServices, WorkspaceFeature
-from lmtui.features.web_tools.pages import HttpAnswer, convert, send_request
+from lmtui.features.web_tools.html_markdown import HTML, convert
 from lmtui.models.keys import resolve_key
 from lmtui.parser_process import TooComplex, parsed_apart
 from lmtui.paths import without_keys
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.tool import Told
 
+_HEADERS = {"User-Agent": "lmtui", "Accept": "text/html, text/*;q=0.9, application/json;q=0.9, image/*;q=0.5, */*;q=0.1"}
+_TIMEOUT_S = 20.0
+MAX_BYTES = 5_000_000
 TIME_S, _CONVERTING_S = 30.0, 20
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -61,6 +66,61 @@ _COMMAND_S = 20.0
 _TITLE_CHARS, _URL_CHARS, _SNIPPET_CHARS = 150, 500, 300
 _TAG = re.compile(r"<[^<>]{0,200}>")
 _BRAVE_REFUSES = (401, 403, 422)  # 422 is what Brave answers to a key that it does not know
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What a server answered; `body` is unpacked and holds the first bytes only where `is_cut`."""
+
+    status: int
+    media_type: str
+    location: str
+    body: bytes
+    is_cut: bool
+    encoding: str
+
+
+async def send_request(url: str, ip: str, extra: Mapping[str, str]) -> HttpAnswer:
+    """Return the answer of a server; the name in the address is what its certificate is checked for.
+
+    `extra` are headers that only this request has.
+
+    Raises:
+        ToolError: it cannot be reached, or breaks the protocol.
+    """
+    httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")  # heavy: a start does not wait for it
+    address = httpx2.URL(url)
+    headers = {**_HEADERS, **extra, "Host": address.netloc.decode("ascii")}
+    request = httpx2.Request("GET", address.copy_with(host=ip), headers=headers, extensions={"sni_hostname": address.host})
+    try:
+        context = await asyncio.to_thread(_context)
+        async with httpx2.AsyncClient(verify=context, trust_env=False) as client:
+            request.extensions["timeout"] = httpx2.Timeout(_TIMEOUT_S).as_dict()
+            answer = await client.send(request, stream=True)
+            try:
+                return await _taken(answer)
+            finally:
+                await answer.aclose()
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        raise ToolError(f"{address.host} cannot be fetched: {str(error) or type(error).__name__}") from error
+
+
+@lru_cache(maxsize=1)
+def _context() -> ssl.SSLContext:
+    """Return how certificates are checked.  Blocks: it reads every authority there is."""
+    return ssl.create_default_context()
+
+
+async def _taken(answer: Any) -> HttpAnswer:  # of httpx2
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > MAX_BYTES:
+            break
+    media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    location, encoding = answer.headers.get("location", ""), answer.charset_encoding or "utf-8"
+    return HttpAnswer(answer.status_code, media_type, location, bytes(body[:MAX_BYTES]), len(body) > MAX_BYTES, encoding)
+
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Send = Callable[[str, str, Mapping[str, str]], Awaitable[HttpAnswer]]

@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HTML, Page, PageAddress, Web, read_address
+from lmtui.core.hosts import Page, PageAddress, Web, read_address
 from lmtui.core.messages import Image, sniff
 from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
+from lmtui.features.web_tools.html_markdown import HTML
 from lmtui.tools.tool import Arguments, Told, Tool, always, argument
 
 SHOWN_CHARS, MOST_RESULTS = 20_000, 10
