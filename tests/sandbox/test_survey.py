@@ -88,22 +88,22 @@ def test_the_answer_fits_into_a_frame_however_long_the_names_are(tmp_path: Path)
 
 def test_links_are_found_but_never_followed(tmp_path: Path) -> None:
     (tmp_path / "out" / "x" / ".git").mkdir(parents=True)
-    root = tmp_path / "ws"
-    root.mkdir()
+    (root := tmp_path / "ws").mkdir()
     (root / "out").symlink_to("../out")
     (root / ".vscode").symlink_to("../out")
     assert _found(root) == {".vscode": "run"}
 
 
 def test_a_folder_that_was_closed_is_looked_into(tmp_path: Path) -> None:
-    (tmp_path / "shut" / ".git").mkdir(parents=True)
-    (tmp_path / "shut").chmod(0)
-    assert _found(tmp_path) == {"shut/.git": "git"}
+    for name in (".git", "shut"):
+        (tmp_path / name / ".git/hooks").mkdir(parents=True)
+        (tmp_path / name).chmod(0)
+    found = _found(tmp_path, 0, guard.Layout(str(tmp_path), has_mounts=False))
+    assert {".git/.git/hooks", "shut/.git"} < found.keys()
 
 
 def test_a_walk_that_is_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(20):
-        (tmp_path / str(number)).mkdir()
-    assert guard.Layout(str(tmp_path)).survey(0)["is_cut"] is False
-    monkeypatch.setattr(guard, "_MAX_FOLDERS", 10)
-    assert guard.Layout(str(tmp_path)).survey(0)["is_cut"] is True
+    (tmp_path / "/".join("abcdefghijklm")).mkdir(parents=True)
+    for most, is_cut in ((20, False), (10, True)):
+        monkeypatch.setattr(guard, "_MAX_FOLDERS", most)
+        assert guard.Layout(str(tmp_path)).survey(0)["is_cut"] is is_cut

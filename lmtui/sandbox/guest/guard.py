@@ -28,7 +28,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # lines, drivers): the tools begin none, so it is not theirs.
 _EXECUTED_FILES = (b"config", b"config.worktree", b"commondir", b"attributes", b"alternates", b"gitdir")
 _EXECUTED = frozenset((*_EXECUTED_FILES, b"hooks", b"rebase-merge", b"rebase-apply", b"sequencer"))
-_MOST_EXECUTED = 100
+_MAX_EXECUTED_BYTES = 10_000
 
 DEPENDENCIES = frozenset((b"node_modules", b".venv", b"venv", b"__pycache__", b".tox", b".mypy_cache"))
 _OWN = (b".git", b".lmagent")
@@ -180,15 +180,16 @@ class Layout:
     def _executed(self, since_ns: int) -> list[list[object]]:
         """Return what in the workspace's git folder changed and makes git run something; where it is much, the whole folder."""
         found: list[bytes] = []
-        own = self._root + b"/.git"
-        for here, folders, names in os.walk(own) if not os.path.islink(own) else ():
-            for name in (*folders, *names):
-                whole = here + b"/" + name
-                is_executed = name in _EXECUTED or name.startswith(b"BISECT_")
-                if is_executed and (_is_fresh(whole, since_ns) or _holds_fresh(whole, since_ns)):
-                    found.append(whole.removeprefix(self._root + b"/"))
-        paths = found if len(found) <= _MOST_EXECUTED else [b".git"]
-        return [[path.hex(), "gitfile", True, 0] for path in paths]
+        folders = [own] if not os.path.islink(own := self._root + b"/.git") else []
+        for folder in folders:  # those in it are added
+            with suppress(OSError):
+                quarantine.make_accessible(None, folder, 0o500)  # git needs no list of it
+                entries = list(os.scandir(folder))
+                folders += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+                paths = [e.path for e in entries if e.name in _EXECUTED or e.name[:7] == b"BISECT_"]
+                found += [p for p in paths if _is_fresh(p, since_ns) or _holds_fresh(p, since_ns)]
+        found = found if len(b"".join(found)) <= _MAX_EXECUTED_BYTES else [own]
+        return [[path[len(own) - 4 :].hex(), "gitfile", True, 0] for path in found]
 
     def _judged(self, path: bytes, kind: str, marks: Iterable[bytes], since_ns: int) -> Iterator[list[object]]:
         """Yield the rows of a survey about what has a name, or is a repository."""

@@ -106,9 +106,8 @@ class Supervisor:
         self._uploads: dict[int, bytearray] = {}
         shells = (f"{folder}/bash" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep))
         self._shell = next((shell for shell in shells if os.access(shell, os.X_OK)), "/bin/sh")
-        has_mounts = not options.is_landlocked
-        guard = _module("guard").Guard if options.guards else None
-        self._guard = guard(options.root, options.folders, has_mounts=has_mounts) if guard else None
+        places, mounts = (options.root, options.folders), not options.is_landlocked
+        self._guard = _module("guard").Guard(*places, has_mounts=mounts) if options.guards else None
         self._has_served = False
         # What returns nothing answers later, or never.
         self._operations: dict[str, Callable[[int, Message, bytes], Message | None]] = {
