@@ -29,6 +29,7 @@ STEPS = {
     "in an unreadable folder": "echo gone > src/main.py; chmod 000 src",
     "in a read-only folder": "rm src/main.py; chmod 555 src",
     "folder of pipes": "rm README.md; mkdir README.md",
+    "under two names": "ln README.md other.txt",
 }
 
 
@@ -205,8 +206,7 @@ def test_a_file_that_is_changed_during_a_restore_stays(tmp_path: Path, after: st
         return does(*given)
 
     monkeypatch.setattr(restore, after, raced)
-    found = {"a.txt": "second", "goes.txt": "second"}  # all are looked at before the first is put back
     with store.locked(), nullcontext() if after == "create_file" else pytest.raises(Refused, match=r"put back: a\.txt"):
         assert restore.restore(store, source, expected, ["a.txt", "goes.txt", "gone.txt"]) == {"conflicts": ["goes.txt"]}
-    found = found if after == "create_file" else {"gone.txt": "first"}
+    found = {"a.txt": "second", "goes.txt": "second"} if after == "create_file" else {"gone.txt": "first"}
     assert {each.name: each.read_text() for each in work.iterdir()} == found | {changed: "by hand"}

@@ -70,11 +70,11 @@ def restore(
 
 
 def _stamp(store: Store, path: str) -> _Stamp:
-    """Return what tells whether a file or a link was changed, None where neither is."""
+    """Return what tells whether a file or a link was written, None where neither is."""
     with suppress(OSError):
         info = os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
         if not stat.S_ISDIR(info.st_mode):
-            return info.st_ino, info.st_size, info.st_ctime_ns
+            return info.st_ino, info.st_size, info.st_mtime_ns  # ctime is its other names' too
     return None
 
 
