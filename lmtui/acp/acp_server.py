@@ -135,6 +135,8 @@ async def editor_transport(source: int, target: int) -> EditorTransport:
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(MAX_LINE_BYTES)
     _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb"))
     _, transport = await loop.connect_write_pipe(lambda: EditorTransport(reader), os.fdopen(target, "wb"))
+    if stat.S_ISSOCK(os.fstat(target).st_mode):  # input by the same socket is no sign of its end
+        _ = loop.remove_reader(target)
     return transport
 
 
@@ -248,9 +250,8 @@ class Dispatcher:
 
     async def _answer(self, method: str, params: Any) -> BaseModel | None:
         if method == "initialize":
-            response = self._editor.initialize(schema.InitializeRequest.model_validate(params))
             _ = self.load()
-            return response
+            return self._editor.initialize(schema.InitializeRequest.model_validate(params))
         name = next((name for name, each in AGENT_METHODS.items() if each == method), "")
         handler = getattr(await self.load(), name, None) if name else None
         if handler is None:

@@ -93,7 +93,7 @@ def hunks_of(diff: str) -> Iterator[DiffHunk]:
         header, *lines = part.split("\n")
         if found := _HEADER.match(header):
             old = new = ""
-            for line, behind in zip(lines, [*lines[1:], ""], strict=True):
+            for line, behind in zip(lines, [*lines[1:], ""], strict=False):
                 text = line[1:] + ("" if behind.startswith("\\") else "\n")  # "\\ No newline at end of file"
                 old += text if line.startswith((" ", "-")) else ""
                 new += text if line.startswith((" ", "+")) else ""

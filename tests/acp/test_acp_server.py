@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import select
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.waiting import PATIENCE_S
 
 
 class Ends(NamedTuple):
-    """The agent's transport, and the editor's ends of its two pipes."""
+    """The agent's transport, and the editor's ends of it: of one socket, as with sshd."""
 
     transport: EditorTransport
     write_to: int
@@ -34,14 +35,13 @@ class Ends(NamedTuple):
 
 @asynccontextmanager
 async def ends() -> AsyncIterator[Ends]:
-    source, write_to = os.pipe()
-    read_from, target = os.pipe()
-    found = Ends(await editor_transport(source, target), write_to, read_from)
-    yield found
-    os.close(write_to)
+    own, editor = socket.socketpair()
+    transport = await editor_transport(os.dup(own.fileno()), own.detach())
+    yield (found := Ends(transport, editor.fileno(), editor.fileno()))
+    editor.shutdown(socket.SHUT_WR)
     assert await found.transport.receive() is None
     await found.transport.close()
-    os.close(read_from)
+    editor.close()
 
 
 async def test_a_message_may_come_in_pieces_and_a_lone_surrogate_does_not_break_the_line() -> None:

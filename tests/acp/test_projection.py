@@ -140,9 +140,9 @@ def test_the_hunks_of_a_difference_are_the_lines_of_both_sides(
 ) -> None:
     before = "\n".join(old) + ("\n" if old and old_ends else "")
     after = "\n".join(new) + ("\n" if new and new_ends else "")
-    sides = [split_lines(before), split_lines(after)]
-    marked = [[line if line.endswith("\n") else f"{line}{NO_END}" for line in side] for side in sides]
-    hunks = list(hunks_of("".join(difflib.unified_diff(marked[0], marked[1], "a", "b", n=100))))
+    sides = map(split_lines, (before, after))
+    one, two = ([line if line[-1:] == "\n" else f"{line}{NO_END}" for line in side] for side in sides)
+    hunks = list(hunks_of("".join([*difflib.unified_diff(one, two, n=100), "@@ -9 +9 @@"])))[:-1]
     assert [(hunk.old, hunk.new) for hunk in hunks] == ([(before, after)] if before != after else [])
 
 
