@@ -205,7 +205,7 @@ def test_names_places_and_words_are_no_secrets(entry: ServerEntry) -> None:
 @for_each(("command", "hosts", "said", "advised"), [
     ("uvx", (), "x was not found in the cache\nhint: the network was disabled", "--network on"),
     ("npx", ("x.org",), "npm error 404 Not Found", ""), ("npx", (), "npm error code EAI_AGAIN", "--network on"),
-    ("pipx", ("*",), "the program pipx is not there", "--where host"), ("npx", ("*",), "exit 1", ""),
+    ("pipx", ("*",), "the program pipx is not there", "--where host"), ("npx", ("*",), "a.js is not there", ""),
     ("npx -y foo", (), "lmtui: the program npx -y foo is not there", 'into "args"'),
 ])  # fmt: skip
 def test_advice_fits_a_failure(command: str, hosts: tuple[str, ...], said: str, advised: str) -> None:

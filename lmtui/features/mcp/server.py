@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import importlib
 import logging
+import re
 import shlex
 import time
 import webbrowser
@@ -35,7 +36,6 @@ _NO_NETWORK = (
     "network is unreachable", "network request", "failed to fetch", "client error (connect)", "no route to host",
     "network was disabled",
 )  # fmt: skip
-_NO_PROGRAM = ("is not there", "cannot be started: no such file", "but the sandbox does not see")
 
 
 def on_host_hint(entry: ServerEntry) -> str:
@@ -54,7 +54,7 @@ def advice(entry: ServerEntry, said: str, place: str = "") -> str:
     if entry.kind != "stdio" or entry.on_host or "not isolated" in place:
         return ""
     low = said.lower()
-    if any(sign in low for sign in _NO_PROGRAM):
+    if re.search("the program .+ is not there|cannot be started: no such file", low):
         if " " in entry.command[0]:
             return 'Its "command" has several words: put those after the program into "args".'
         return f"Its sandbox cannot run the program. {on_host_hint(entry)}"
