@@ -334,9 +334,8 @@ def answer_of(path: str, url: str = "", token: str = "", method: str = "GET", bo
             connection.sock.settimeout(_CONNECT_LIMIT_S)
             connection.sock.connect(str(socket_file()))
         connection.request(method, path, body, {"Authorization": f"Bearer {token or read_token(token_file())}"})
-        stream: sockets.socket = connection.sock
+        connection.sock.settimeout(None if body else _CONNECT_LIMIT_S)
         response = connection.getresponse()
-        stream.settimeout(None)
         if response.status == HTTPStatus.UNPROCESSABLE_ENTITY:
             told = json.loads(response.read())["error"]
             raise UsageError(told["message"], told["hint"])
