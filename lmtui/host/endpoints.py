@@ -96,7 +96,7 @@ class ApiContext:
         self.begun = time.monotonic()
         self.uploads = Recent[Uploaded](MOST_UPLOADS)
         self.conversations = Recent[tuple[str, int]](_MOST_CONVERSATIONS)  # a session and its last event, by what was said
-        self._done = Recent[None](_MOST_KEYS)
+        self.done = Recent[None](_MOST_KEYS)
 
     async def runtime(self, folder: str = "") -> Runtime:
         """Return the runtime of a folder that clients may use; without a name that of the first.
@@ -141,8 +141,8 @@ class ApiContext:
 
     def is_first(self, key: str) -> bool:
         """Tell whether something with this key was not done before, and remember it."""
-        is_first = key not in self._done
-        self._done[key] = None
+        is_first = key not in self.done
+        self.done[key] = None
         return is_first
 
 

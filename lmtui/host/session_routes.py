@@ -21,7 +21,7 @@ from lmtui.commands.session_commands import set_mode
 from lmtui.commands.table import command_table, run_unasked
 from lmtui.core import events
 from lmtui.core.budgets import FORM
-from lmtui.core.errors import UsageError
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.event_text import set_budget
 from lmtui.core.events import ApprovalRequested, pending_approvals
 from lmtui.core.messages import Image, Usage
@@ -99,8 +99,7 @@ async def listed(
 @_route("POST", "/v1/sessions", status=201)
 async def created(api: ApiContext, body: wire.NewSession) -> wire.SessionDetail:
     """Open a new session, and give it its first task."""
-    runtime = await api.runtime(body.folder)
-    session = await api.new_session(runtime)
+    session = await api.new_session(await api.runtime(body.folder))
     if body.model:
         session.set_model(body.model)
     if body.title:
@@ -146,8 +145,7 @@ async def deleted(api: ApiContext, id_: str) -> None:
 @_route("POST", f"{_ONE}/fork", status=201)
 async def forked(api: ApiContext, id_: str, body: wire.Fork) -> dict[str, str]:
     """Copy a session."""
-    runtime = await api.hub.find_runtime(id_)
-    return {"id": await runtime.archive.fork(id_, body.seq)}
+    return {"id": await (await api.hub.find_runtime(id_)).archive.fork(id_, body.seq)}
 
 
 @_route("GET", f"{_ONE}/history", answer=dict[str, Any])
@@ -182,9 +180,8 @@ async def activity(api: ApiContext, request: Request, limit: _PastLimit = 50) ->
 
     It begins with `limit` past ones.
     """
-    told = request.headers.get("last-event-id", "")
     reader = api.feed.open(scope=request.scope)
-    past = api.feed.recent(limit, told)
+    past = api.feed.recent(limit, request.headers.get("last-event-id", ""))
     return EventStream(blocks(api.feed, reader, past, api.heartbeat_s))
 
 
@@ -202,8 +199,12 @@ async def said(api: ApiContext, request: Request, session: Session, body: wire.N
     key = request.headers.get("idempotency-key", "")
     before, output = last_seq(session), list[str]()
     if not key or api.is_first(f"{session.id} {key[:200]}"):
-        await mode_set(session, body)
-        output = await give_task(api, session, text, body.text or "[attached]", images, steers=body.steer)
+        try:
+            await mode_set(session, body)
+            output = await give_task(api, session, text, body.text or "[attached]", images, steers=body.steer)
+        except LmtuiError:
+            api.done.pop(f"{session.id} {key[:200]}", None)
+            raise
     await asyncio.sleep(0)
     if body.wait:
         await session.wait_idle()

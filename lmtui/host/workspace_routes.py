@@ -59,8 +59,7 @@ async def status(api: ApiContext) -> wire.Status:
 @_route("GET", "/v1/files")
 async def folder_listed(api: ApiContext, folder: Words = "", path: Words = "") -> wire.FolderListing:
     """List a folder of the workspace."""
-    runtime = await api.runtime(folder)
-    path = _inside(path)
+    runtime, path = await api.runtime(folder), _inside(path)
     try:
         found = await runtime.files.list(path)
     except SandboxError as error:

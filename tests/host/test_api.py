@@ -46,19 +46,18 @@ async def test_a_message_waits_for_its_answer_is_taken_once_and_history_comes_in
     found = answer.json()
     told = answer.status_code, found["turn"]["text"], found["turn"]["reason"], found["is_running"]
     assert told == (200, "All is done.", "done", False)
-    for _ in range(3):
-        _ = await host.call("POST", f"{one}/messages", json={"text": "go"}, headers={"Idempotency-Key": "k"})
+    for text, status in (("go", 202), ("go", 202), ("/none", 422), ("/none", 422)):
+        key = {"Idempotency-Key": text}
+        answer = await host.client.post(f"{one}/messages", json={"text": text}, headers=key)
+        assert answer.status_code == status
     await host.idle(session_id)
     session = await host.hub.session(session_id)
     assert sum(isinstance(each.event, TurnEnded) for each in session.history()) == 2
     whole = (await host.call("GET", f"{one}/history"))["events"]
-    parts: list[object] = []
-    after = 0
-    while True:
+    parts, after = list[object](), 0
+    while not parts or after:
         found = await host.call("GET", f"{one}/history?after={after}&limit=3")
-        parts += found["events"]
-        if not (after := found["next_after"]):
-            break
+        parts, after = [*parts, *found["events"]], found["next_after"]
     assert parts[: len(whole)] == whole
 
 
