@@ -339,8 +339,7 @@ class InstanceLauncher:
         Raises:
             SandboxError: no sandbox to look from, or something could not be moved aside.
         """
-        notes: list[str] = []
-        findings: list[Findings] = []
+        notes, findings = list[str](), list[Findings]()
         async with self._pool.command_client(findings):
             yield notes
         notes += [note for found in findings for note in found.notes]
@@ -439,7 +438,7 @@ class _Spoken:
         self.word = secrets.token_hex(16)
         self._mark = f"\0{self.word}".encode()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._rest = b""
+        self._rest, self._line = b"", bytearray()
 
     def feed(self, piece: bytes) -> Iterator[str | protocol.Message]:
         """Take up bytes, and yield the text and the lines that they complete.
@@ -452,12 +451,15 @@ class _Spoken:
         for part in marked:
             yield self._decoder.decode(text)
             line, end, text = part.partition(b"\n")
-            if not end and (part is not marked[-1] or len(part) > _MAX_FRAME_BYTES):
+            if len(self._line) + len(line) > _MAX_FRAME_BYTES or not (end or part is marked[-1]):
                 raise protocol.ProtocolError("a line without an end")
-            if end:
-                yield protocol.parse(line)
-            else:
+            if not end:
                 self._rest = self._mark + part
+            elif line.endswith(b"\\"):
+                self._line += line[:-1]
+            else:
+                yield protocol.parse(bytes(self._line + line))
+                self._line.clear()
         begun = text.rfind(b"\0", -len(self._mark)) if not self._rest else -1
         if begun >= 0 and self._mark.startswith(text[begun:]):
             text, self._rest = text[:begun], text[begun:]
@@ -468,8 +470,7 @@ class SandboxInterpreter:
     """Implements `core.interpreter.Interpreter`; `hosts` are patterns of hosts that the code may reach."""
 
     def __init__(self, launcher: Callable[[], Awaitable[InstanceLauncher | None]], hosts: tuple[str, ...] = ()) -> None:
-        self._launcher = launcher
-        self._hosts = hosts
+        self._launcher, self._hosts = launcher, hosts
         self._turn = asyncio.Lock()
         self._process: Served | None = None
         self._spoken = _Spoken()
@@ -552,8 +553,7 @@ class SandboxInterpreter:
             ProtocolError: the interpreter has ended, or says what no line can be.
         """
         while not self._unread:
-            piece = await process.read()
-            if not piece:
+            if not (piece := await process.read()):
                 raise protocol.ProtocolError("the interpreter has ended")
             self._unread += filter(None, self._spoken.feed(piece))
         return self._unread.popleft()

@@ -69,7 +69,8 @@ async def test_each_cell_says_what_it_printed_or_what_is_wrong_with_it_and_the_n
         assert (ran.is_ok, ran.is_lost, output in ran.output) == (is_ok, False, True), (code, ran.output)
         assert "".join(bench.seen) == ran.output
         assert "interpreter.py" not in ran.output
-    ran = await bench.run("class Chart:\n    def _repr_png_(self):\n        return b'\\x89PNG\\r\\n\\x1a\\n'\nChart()")
+    chart = "class Chart:\n  def _repr_png_(self):\n    return b'\\x89PNG\\r\\n\\x1a\\n' * 99_999"
+    ran = await bench.run(f"{chart}\nnoise = subprocess.Popen(['yes'])\nChart()")
     assert [(image.media_type, image.data[:4]) for image in ran.images] == [("image/png", b"\x89PNG")]
 
 
@@ -114,8 +115,7 @@ class Liar:
     place, word = "nowhere", b""
 
     def __init__(self, *pieces: bytes) -> None:
-        self.pieces = list(pieces)
-        self.is_closed = False
+        self.pieces, self.is_closed = list(pieces), False
 
     async def read(self) -> bytes:
         return self.pieces.pop(0).replace(b"MARK", b"\0" + self.word) if self.pieces else b""
@@ -172,7 +172,7 @@ async def test_whatever_a_broken_interpreter_says_it_is_ended(pieces: tuple[byte
 
 
 async def test_odd_lines_are_passed_over_and_pictures_checked() -> None:
-    lines = ('{"out": 5}', "{}", '{"image": "!!"}', '{"image": "aGVsbG8="}', f'{{"image": "{PNG}"}}', '{"done": 1}')
+    lines = ('{"out": 5}', "{}", '{"image": "!!"}', '{"image": "aGVsbG8="}', f'{{"image":\\\nMARK"{PNG}"}}', '{"done": 1}')
     liar = Liar(b"\x1b[31mr\0ed\0", b"".join(map(line, lines)))
 
     ran = await bench_of(liar).run("1")

@@ -2,7 +2,7 @@
 
 Runs inside the sandbox, on the standard library alone, by its source.  A frame is its length (4 bytes, big-endian) and a JSON
 object: `{"code"}` or `{"stop"}`.  Lines go out, each a JSON object behind a word that the first argument says: `{"image"}` (a
-PNG, base64), and at the end `{"done"}` with whether all went well.
+PNG, base64), and at the end `{"done"}` with whether all went well; a backslash ends what continues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import traceback
 import types
 
 _MAX_VALUE_CHARS = 20_000
-_MAX_LINE_BYTES = 4_000_000
+_MAX_LINE_BYTES, _PIECE_BYTES = 4_000_000, 4_000  # no one prints within PIPE_BUF bytes
 _MAX_IMAGES = 4
 _CELL = "<cell "
 
@@ -46,9 +46,9 @@ class MarkedOutput:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):  # the code closed it
                 stream.flush()
-        view = memoryview(self._mark + data + b"\n")
-        while view:
-            view = view[os.write(self._descriptor, view) :]
+        for at in range(0, len(data), _PIECE_BYTES):
+            end = b"\\\n" if at + _PIECE_BYTES < len(data) else b"\n"
+            os.write(self._descriptor, self._mark + data[at : at + _PIECE_BYTES] + end)
         return True
 
 
