@@ -63,9 +63,10 @@ class IndexFile(ABC):
         return _inode(self.path) != 0
 
     def version(self) -> int:
-        """Return a number that is another once another connection changed the file."""
+        """Return a number that is another once the file was changed."""
         with self.open() as database:
-            return int(database.execute("PRAGMA data_version").fetchone()[0])
+            by_others = int(database.execute("PRAGMA data_version").fetchone()[0])
+            return by_others + database.total_changes
 
     def make_folder(self) -> None:
         """Make the folder of the index.

@@ -214,9 +214,7 @@ class Scheduler:
         return await self._change(lambda records: [change(job) for job in records if job.claim == record.claim])
 
     async def _change(self, change: Callable[[Sequence[JobRecord]], Sequence[JobRecord]]) -> Sequence[JobRecord]:
-        changed = await self._try(lambda: self.table.change(change)) or ()
-        self._version = -1
-        return changed
+        return await self._try(lambda: self.table.change(change)) or ()
 
     async def _try(self, work: Callable[[], _T]) -> _T | None:
         """Do blocking work in a thread; a table that fails is told once and tried again with the next look."""
