@@ -48,8 +48,8 @@ def plan_text(proposal: Proposal) -> str:
     yaml = importlib.import_module("yaml")  # few plans are edited, and every start is timed
     steps = [{name: found for name in _STEP if (found := getattr(step, name))} for step in proposal.steps]
     head = {name: found for name in _HEAD[:-1] if (found := getattr(proposal, name))}
-    found = yaml.safe_dump({**head, "steps": steps}, sort_keys=False, allow_unicode=True, width=10_000)
-    return f"{_PLAN_HEAD}{found}"
+    is_plain = not any(each in repr(proposal) for each in (r"\x85", r"\u202"))  # PyYAML folds these
+    return _PLAN_HEAD + str(yaml.safe_dump(head | {"steps": steps}, sort_keys=False, allow_unicode=is_plain, width=10_000))
 
 
 def read_plan(text: str) -> Proposal:
@@ -60,16 +60,16 @@ def read_plan(text: str) -> Proposal:
     """
     yaml = importlib.import_module("yaml")
     try:
-        found = yaml.safe_load(text)
+        found = yaml.BaseLoader(text).get_single_data()  # all values are texts: no date, no truth
         given = found if isinstance(found, dict) else {"steps": found}
-        steps = [step for step in given.get("steps") or () if isinstance(step, dict)]
+        listed = given["steps"] if isinstance(given.get("steps"), list) else []
+        steps = [step for step in listed if isinstance(step, dict)]
         for names, known in ((given, _HEAD), *((step, _STEP) for step in steps)):
             if unknown := [str(name) for name in names if name not in known]:
                 raise UsageError(f"{unknown[0]!r} is not allowed here; use {', '.join(known)}")
         return read_proposal(given)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark is not None else ""
+    except (yaml.YAMLError, RecursionError) as error:
+        where = f"line {mark.line + 1}: " if (mark := getattr(error, "problem_mark", None)) else ""
         raise UsageError(f"{where}the plan is not valid YAML: {getattr(error, 'problem', error)}") from error
     except ToolError as error:
         raise UsageError(str(error)) from error

@@ -173,9 +173,9 @@ steps:
     ("  risk: medium", "  risk: [", "line 7: the plan is not valid YAML"),
     ("depends_on: [1]", "depends_on: [1, 9]", "a step depends on '9', which is not a step"),
     ("  id: 2", "  id: 1", "ids 1 occur more than once"),
-    ("Test it", "", "step 2 has no description"),
+    ("Test it", "", "step 2 has no"), (TEXT, "steps: 5\ntext: x", "'text' is not allowed"),
     ("  risk: medium", "  depends_on: 2", "steps 1 → 2 → 1 wait for each other"),
-    (TEXT, "", "the plan has no steps"),
+    (TEXT, "", "the plan has no steps"), (TEXT, "goal: 2026-13-45", "the plan has no steps"),
 ])  # fmt: skip
 def test_a_mistake_in_an_edited_plan_is_named(old: str, new: str, words: str) -> None:
     assert read_plan(TEXT).steps[1] == PlanStep(
