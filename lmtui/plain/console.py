@@ -58,10 +58,9 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
     url = lacking.url if lacking and lacking.note in KEY_NOTES else ""
     wants_key = bool(url)
     while True:
-        typed = url or plain.terminal.read(question).strip()
+        typed, url = url or plain.terminal.read(question).strip(), ""
         if lacking and not typed:
             return None
-        url = ""
         try:
             if typed.isdecimal() and 0 < int(typed) <= len(found):
                 return plain.loop.wait(plain.host.servers.use(*found[int(typed) - 1]))
@@ -80,7 +79,8 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
             wants_key = False
         except LmtuiError as error:
             plain.say(f"error: {error.full_text()}")
-            wants_key = isinstance(error, ProviderError) and error.fault is Fault.KEY_REFUSED
+            is_refused = isinstance(error, ProviderError) and error.fault is Fault.KEY_REFUSED
+            wants_key = is_refused and not typed.isdecimal()  # whose key is in the settings
             url = typed if wants_key else ""
 
 

@@ -176,12 +176,12 @@ def test_the_first_run_asks_for_the_key_of_an_address_and_one_of_its_models() ->
 
 
 @for_each(("typed", "used"), [
-    (("sk-8", "sk-9", "2"), "http://box:1"), (("", "1"), "http://other"), (("sk-8", "", "1"), "http://other"),
+    (("sk-8", "sk-9", "2"), "http://box:1"), (("", "2", "1"), "http://other"), (("sk-8", "", "1"), "http://other"),
 ])  # fmt: skip
 def test_a_key_that_is_refused_is_asked_for_again_unseen(typed: tuple[str, ...], used: str) -> None:
-    host = Host()
+    host, urls = Host(), ("http://other", "http://box:2")
     host.servers = WantsKey(host)
-    host.servers.found = (ServerFound("other", "http://other", (ServedModel("one"),)),)
+    host.servers.found = tuple(ServerFound("", url, (ServedModel("one"),)) for url in urls)
     host.servers.problem = ServerFound("a server", "http://box:1", (), NO_KEY)
     paper, _ = talk(*typed, host=host)
     assert host.used == (used, "two" if used == "http://box:1" else "one")
