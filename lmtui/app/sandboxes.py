@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from lmtui.app.folder_rules import rules_in_force
 from lmtui.config import Config
-from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered
 from lmtui.core.permissions.rules import Effect, Rule, mask_expressions
 from lmtui.core.programs import Interpreter
 from lmtui.core.workspace import CommandLimits
@@ -45,12 +45,13 @@ def tools_of(config: Config, workspace: Path, told: Mapping[str, Told] = Mapping
 
 async def _open_sandbox(workspace: Path, config: Config) -> WorkspaceSandbox:
     rules = await asyncio.to_thread(rules_in_force, config, workspace)
+    tools = map(Path, allowed_by(rules, SHOWN_TOOLS))
     return await select_sandbox(
         workspace,
         backend=config.sandbox,
         network="none" if config.network == "off" else config.network,
         image=config.image,
-        toolchains=await asyncio.to_thread(_toolchains, workspace, rules),
+        toolchains=await asyncio.to_thread(lambda: [it for it in tools if can_show(it, workspace)]),
         variables={name: os.environ[name] for name in config.pass_env if name in os.environ},
         limits=command_limits(config),
         added=config.add_dirs,
@@ -91,12 +92,12 @@ class CurrentSandbox:
             await self._opened.pop(0).close()
 
 
-def _toolchains(workspace: Path, rules: Sequence[Rule]) -> list[Path]:
-    """Return the folders of tools that rules allow to show."""
-    about_tools = [rule for rule in rules if rule.tool == SHOWN_TOOLS and rule.pattern != "*"]
-    refused = {rule.pattern for rule in about_tools if rule.effect is not Effect.ALLOW}
-    allowed = [Path(rule.pattern) for rule in about_tools if rule.effect is Effect.ALLOW and rule.pattern not in refused]
-    return [folder for folder in allowed if can_show(folder, workspace)]
+def allowed_by(rules: Sequence[Rule], tool: str) -> list[str]:
+    """Return the hosts or folders that a rule names and allows, and that no other may refuse."""
+    allowed = [rule.pattern for rule in rules if rule.tool == tool and rule.effect is Effect.ALLOW]
+    other = [it.pattern for it in rules if it.tool in (tool, "*") and it.effect is not Effect.ALLOW]
+    clash = {each for each in allowed for it in other if is_covered(each, [it]) or is_covered(it, [each])}
+    return [each for each in allowed if each not in clash and "*" not in (each, *other)]
 
 
 def interpreter_of(config: Config, rules: Sequence[Rule], sandbox: WorkspaceSandbox) -> Interpreter:
@@ -105,8 +106,5 @@ def interpreter_of(config: Config, rules: Sequence[Rule], sandbox: WorkspaceSand
     async def launcher() -> InstanceLauncher | None:
         return sandbox.launcher
 
-    named = (
-        each.pattern for each in rules if each.tool == NETWORK_TOOL and each.effect is Effect.ALLOW and each.pattern != "*"
-    )
-    hosts = {"on": ("*",), "proxy": tuple(named)}.get(config.network, ())
+    hosts = {"on": ("*",), "proxy": tuple(allowed_by(rules, NETWORK_TOOL))}.get(config.network, ())
     return SandboxInterpreter(launcher, hosts)

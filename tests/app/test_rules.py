@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from lmtui.app.folder_rules import add_rule, kept_problems, rules_in_force, unmatched
+from lmtui.app.sandboxes import allowed_by
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.permissions.decide import PROMOTED, decide
 from lmtui.core.permissions.rules import Access, Effect, GrantScope, Mode, Rule, Verdict
 from tests.sets import for_each
@@ -37,8 +39,8 @@ def test_a_pattern_in_the_settings_that_is_none_is_an_error_that_names_the_rule(
 
 
 def test_a_tool_by_another_name_has_its_pattern_normalized(folder: Path) -> None:
-    rules = rules_in_force(Config(deny=("Read_file(./secrets/)",)), folder)
-    assert rules == (Rule(Effect.DENY, "read", "secrets", "settings"),)
+    config = Config(deny=("Read_file(./secrets/)",))
+    assert rules_in_force(config, folder) == (Rule(Effect.DENY, "read", "secrets", "settings"),)
 
 
 def test_a_kept_rule_that_is_not_understood_is_told_and_never_opens_anything(folder: Path) -> None:
@@ -50,8 +52,7 @@ def test_a_kept_rule_that_is_not_understood_is_told_and_never_opens_anything(fol
     assert decide("read", Access.READ, "any/file", Mode.AUTO, rules).verdict is Verdict.DENY
     assert decide("write", Access.WRITE, "any/file", Mode.AUTO, rules).verdict is Verdict.ASK
     assert [str(rule) for rule in rules if rule.effect is Effect.ALLOW] == ["Edit(src/**)"]
-    told = kept_problems(folder)
-    assert len(told) == 3
+    assert len(told := kept_problems(folder)) == 3
     assert all(name in " ".join(told) for name in ("Read(../x)", "Write(a**b)", "Edit([z-a])", "rules.toml"))
 
 
@@ -61,11 +62,12 @@ def test_rules_that_match_no_file_are_found(folder: Path) -> None:
     assert [str(rule) for rule in unmatched(rules, folder)] == ["Read(secret)", "Read(*.pem)"]
 
 
-def test_a_rule_about_tools_names_a_whole_path(folder: Path) -> None:
-    assert [str(rule) for rule in rules_in_force(Config(allow=("Tools(/srv/x)", "Tools")), folder)] == [
-        "Tools(/srv/x)",
-        "Tools",
-    ]
+def test_a_rule_about_tools_names_a_whole_path_and_one_that_refuses_goes_before_it(folder: Path) -> None:
+    allow = ("Tools(/srv/x)", "Tools", "Network(.a.b)", "Network(c.d)", "Network(e.f.g)")
+    rules = rules_in_force(Config(allow=allow, deny=("Network(x.a.b)",), ask=("Network(.f.g)",)), folder)
+    assert allowed_by(rules, NETWORK_TOOL) + allowed_by(rules, SHOWN_TOOLS) == ["c.d", "/srv/x"]
+    rules = rules_in_force(Config(allow=allow, deny=("Network", "Tools")), folder)
+    assert allowed_by(rules, NETWORK_TOOL) + allowed_by(rules, SHOWN_TOOLS) == []
     with pytest.raises(UsageError, match="never matches"):
         rules_in_force(Config(allow=("Tools(srv/x)",)), folder)
 
@@ -92,11 +94,9 @@ def test_what_may_change_a_path_without_naming_it_is_asked_about_where_a_rule_ke
     tool: str, access: Access, subject: str, *, is_asked: bool
 ) -> None:
     assert decide(tool, access, subject, Mode.AUTO, (KEEPS,)).verdict is (Verdict.ASK if is_asked else Verdict.ALLOW)
-    assert decide(tool, access, subject, Mode.AUTO, (Rule(Effect.DENY, "read", "keep/**"),)).verdict is (
-        Verdict.ASK if tool in ("python", f"{PROMOTED}count") else Verdict.ALLOW
-    )
+    wanted = Verdict.ASK if tool in ("python", f"{PROMOTED}count") else Verdict.ALLOW
+    assert decide(tool, access, subject, Mode.AUTO, (Rule(Effect.DENY, "read", "keep/**"),)).verdict is wanted
     granted = (KEEPS, Rule(Effect.ALLOW, tool))
     named = tool.startswith("mcp__")  # the user's rule names a program that nobody can look into
-    assert decide(tool, access, subject, Mode.AUTO, granted).verdict is (
-        Verdict.ASK if is_asked and not named else Verdict.ALLOW
-    )
+    wanted = Verdict.ASK if is_asked and not named else Verdict.ALLOW
+    assert decide(tool, access, subject, Mode.AUTO, granted).verdict is wanted
