@@ -37,7 +37,7 @@ from lmtui.features.pipeline.values import MAX_TITLE_CHARS, OpenQuestion, TaskSp
 _HEADING = re.compile(r"(#{1,6})\s++(.*)")
 FENCE = re.compile(r"(?:[-*+]\s++)?(```+|~~~+)")
 _BOX = re.compile(r"(?:[-*+]|\d{1,4}[.)])\s++\[(?P<mark>[ xX✓✔])\](?:\s++(?P<title>.*))?")
-_NUMBER = re.compile(r"\A\[?(?:[^\W\d_]++\s++)?#?\d{1,4}\]?\s*[.:)–—-]\s++")
+_NUMBER = re.compile(r"\A\[?(?:[^\W\d_]++\s++)?#?(\d{1,4})\]?\s*[.:)–—-]\s++")
 _FIELD = re.compile(
     r"(?:[-*+]\s++)?[*_]*(?P<name>files?|after|depends[ _]on|checks?|budget(?=[*_]*\s*:.*\b(?:steps?|tok|tokens?)\b))"
     r"[*_]*\s*:[*_]*(?P<value>.*)",
@@ -74,8 +74,7 @@ def open_questions(text: str) -> tuple[OpenQuestion, ...]:
     is_next, can_be_answered = False, False
     for words in (without_marks(line) for line, is_code in _lines(text) if not is_code):
         if can_be_answered and (answer := _ANSWER.fullmatch(words)):
-            found[-1] = OpenQuestion(found[-1].text, plain(answer[1]))
-            can_be_answered = False
+            found[-1], can_be_answered = OpenQuestion(found[-1].text, plain(answer[1])), False
             continue
         is_marked = _MARKED.search(words) is not None
         question = plain(_QUESTION_NUMBER.sub("", _MARKED.sub(" ", words, count=1))) if is_marked or is_next else ""
@@ -128,12 +127,13 @@ def _raw_lines(text: str) -> Iterator[tuple[str, bool]]:
 class _Item:
     """A task as it is written.
 
-    `fields` are those of files, after, checks and budget by their first letter; a value comes with the number of its line.
+    `number` is its own or 0; `fields` are by their first letter, each value with that of its line.
     """
 
     line: int
     indent: int
     title: str
+    number: int
     is_done: bool
     phase: str
     lines: list[str] = field(default_factory=list)
@@ -148,7 +148,7 @@ class _Item:
             self.fields.setdefault(name, []).extend([(number, value)] if value else [])
         elif self.pending and (bullet := _BULLET.fullmatch(line)) and not _BOX.fullmatch(line):
             self.fields[self.pending].append((number, bullet[1]))
-        elif raw.strip() or not self.pending:
+        elif raw.strip() or not self.pending or self.fields[self.pending]:
             self.pending = ""
             self.lines.append(raw.rstrip())
 
@@ -163,8 +163,9 @@ def _items(text: str) -> tuple[list[_Item], int]:
         indent = len(raw) - len(raw.lstrip()) + 3 * (len(raw) - len(raw.lstrip("\t")))
         opened, heading = _BOX.fullmatch(line), _HEADING.fullmatch(line)
         if opened and (item is None or indent <= item.indent):
+            own = _NUMBER.match(_emphasis_off(opened["title"] or ""))
             title = _emphasis_off(_NUMBER.sub("", _emphasis_off(opened["title"] or ""))).removesuffix(":").strip()
-            item = _Item(number, indent, fit_text(title), opened["mark"] != " ", phase)
+            item = _Item(number, indent, fit_text(title), int(own[1]) if own else 0, opened["mark"] != " ", phase)
             items += [item] if title and not _MARKED.match(title) else []
         elif heading:
             item, level = None, len(heading[1])
@@ -184,7 +185,8 @@ def _emphasis_off(text: str) -> str:
 
 
 def _specs(items: Sequence[_Item]) -> list[TaskSpec]:
-    by_number = dict(enumerate(items, 1))
+    own = {each.number: each for each in items}
+    by_number = own if len(own) == len(items) and 0 not in own else dict(enumerate(items, 1))
     by_title = {title_key(each.title): each for each in reversed(items)}
     places = {each.line: place for place, each in enumerate((each for each in items if not each.is_done), 1)}
 
@@ -216,8 +218,7 @@ def _spec(item: _Item, after: tuple[int, ...]) -> TaskSpec:
         except UsageError as error:
             raise UsageError(f"line {line}: {error}", error.hint) from error
         steps, tokens = budget.steps or steps, budget.tokens or tokens
-    unique = tuple(dict.fromkeys(checks))
-    return TaskSpec(title, text, tuple(dict.fromkeys(files)), after, unique, item.phase, steps, tokens)
+    return TaskSpec(title, text, tuple(dict.fromkeys(files)), after, tuple(dict.fromkeys(checks)), item.phase, steps, tokens)
 
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
@@ -288,8 +289,7 @@ _CHECK = re.compile(r"(?:\A|[(,;])[*_]*check[*_]*\s*:[*_]*\s*(.*)", re.IGNORECAS
 
 def criteria_checks(text: str) -> list[str]:
     """Return the commands that exit with 0 when the acceptance criteria of a specification are met, at most one for each."""
-    found: dict[int, str] = {}
-    number = 0
+    found, number = dict[int, str](), 0
     for line in (line for line, is_code in _lines(text) if not is_code):
         words = without_marks(line)
         if begun := _CRITERION.fullmatch(words):

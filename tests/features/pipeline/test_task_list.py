@@ -52,6 +52,8 @@ def test_a_list_is_read_whole() -> None:
         TaskSpec("Répondre aux erreurs", "", (), (2,), (), "parser"), TaskSpec("文档"),
     ]  # fmt: skip
     assert read_task_list(LIST.replace("\n", "\r\n")) == read_task_list(LIST)
+    own = read_task_list("- [ ] 3. Add a\n  files: a\n- [ ] 4. Add b\n  after: 3\n- [ ] 5. Add c\n")
+    assert own == [TaskSpec("Add a", "", ("a",)), TaskSpec("Add b", after=(1,)), TaskSpec("Add c")]
 
 
 @for_each(("text", "titles"), [
@@ -68,11 +70,11 @@ def test_forms_of_a_list(text: str, titles: list[str]) -> None:
 def test_a_field_goes_on_below_its_name_until_something_else_comes() -> None:
     text = (
         "- [ ] Add a\n  depends on:\n\n  check:\n  - pytest -q\n  - `make`\n  words\n"
-        "  files:\n\n  - a.py\n  - [ ] step one\n  ```\n  b.py\n  ```\n  check: run `ruff check`\n\n  - more\n"
+        "  files:\n\n  - a.py\n\n  - see b\n  - [ ] step one\n  ```\n  b.py\n  ```\n  check: run `ruff check`\n\n  - more\n"
     )
-    assert read_task_list(text) == [
-        TaskSpec("Add a", "words\n- [ ] step one\n```\nb.py\n```\n\n- more", ("a.py",), (), ("pytest -q", "make", "ruff check"))
-    ]
+    words = "words\n\n- see b\n- [ ] step one\n```\nb.py\n```\n\n- more"
+    checks = ("pytest -q", "make", "ruff check")
+    assert read_task_list(text) == [TaskSpec("Add a", words, ("a.py",), (), checks)]
 
 
 @for_each("text", [
@@ -92,9 +94,7 @@ def test_prose_is_no_list(text: str) -> None:
     ("Budget: $500", (0, 0)), ("budget: 2h", (0, 0)),
 ])  # fmt: skip
 def test_a_budget_has_steps_and_tokens(line: str, budget: tuple[int, int]) -> None:
-    found = read_task_list(f"- [ ] Add a\n  files: a.py\n  {line}\n")
-    assert found is not None
-    (spec,) = found
+    (spec,) = read_task_list(f"- [ ] Add a\n  files: a.py\n  {line}\n") or [TaskSpec("")]
     assert (spec.max_steps, spec.max_tokens) == budget
     assert bool(spec.text) is not any(budget)
     assert read_task_list(task_item(spec)) == [spec]
