@@ -188,7 +188,7 @@ def read_report(data: bytes) -> dict[str, Any]:  # Any: JSON
     """
     try:
         found: dict[str, Any] = json.loads(data)  # Any: JSON
-        version = int(found["schema_version"])
+        version = int(str(found["schema_version"]))  # 1e999 is infinite
         _ = report_markdown(found)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else sanitize_line(str(error))[:200]

@@ -54,7 +54,7 @@ def test_this_version_can_be_read_and_one_of_version_1_becomes_it_with_what_it_l
 
 @for_each(("changes", "problem"), [
     ({"schema_version": 0}, "schema version 0, not 2"),
-    ({"schema_version": 3}, "schema version 3, not 2"),
+    ({"schema_version": 3}, "schema version 3, not 2"), ({"schema_version": 1e999}, "cannot be read: invalid"),
     ({"usage": None}, "cannot be read: 'NoneType'"), ({"tasks": [{}]}, "cannot be read: 'attempts' is missing"),
     ({"tasks": [some_report()["tasks"][0] | {"attempts": ["one"]}]}, "cannot be read: string indices"),
 ])  # fmt: skip
