@@ -347,7 +347,7 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
     "serve": lambda: add_common(make_parser(
         "serve", "The full-screen app in a browser; each tab has its own screen.", "lmtui serve ~/src/parser", _FOLDER,
         option("--host", default="127.0.0.1", help="address to serve on; all but loopback need a PIN"),
-        option("--port", type=int, default=8000, metavar="N"),
+        option("--port", type=int, default=8766, metavar="N"),
         option("--pin", action="store_true", help="ask for a PIN (default: a one-time link)"),
         option("--pin-file", default="", metavar="PATH", help="file with the PIN, readable by you alone"),
     )),

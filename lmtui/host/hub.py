@@ -241,7 +241,7 @@ class SessionHub:
         """
         found = [each for each in await runtime.servers.find() if each.url != FILES_URL]
         at = [each for each in found if (is_same_server(each.url, url) if url else model)]
-        has = [each for each in at if not each.models or not model or model in {known.name for known in each.models}]
+        has = [each for each in at if not model or model in {known.name for known in each.models} or (url and not each.models)]
         if not has:
             what = f"no server of the user's has the model {model}" if at else f"{url} is not one of the user's servers"
             raise UsageError(sanitize_path(what)[:200], "`GET /v1/models` lists them.")
