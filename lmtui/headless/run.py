@@ -175,14 +175,14 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
         notes += [f"Nothing was kept.{apply}", *(f"not in it: {each}" for each in chosen.effect.special)]
     others = [each for each in attempts.ended if each.patch and each.number != chosen.number]
     notes += [f"patch of attempt {each.number}: {each.patch}" for each in others]
-    session, ended, end = attempts.session_of(chosen), attempts.ended, chosen.end
-    reporter = Reporter("json", out, err)
+    session, reporter = attempts.session_of(chosen), Reporter("json", out, err)
     for envelope in session.history():
         reporter.take(envelope)
+    end = reporter.end
     assert end is not None
     lacks = problem or ("" if chosen.is_good or end.exit_code else f"no attempt is green: {end.doubt or chosen.problem}")
     if task.output == "json":
-        best = chosen.number
+        best, ended = chosen.number, attempts.ended
         listed = [each.as_object(is_chosen=each.number == best, is_kept=is_kept and each.number == best) for each in ended]
         print(json.dumps({**reporter.as_object(session, _lacking(end, lacks)), "attempts": listed}), file=out)
     elif reporter.answer.strip():
