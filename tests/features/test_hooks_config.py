@@ -59,7 +59,7 @@ def test_a_yes_holds_for_the_hooks_and_not_for_the_rest_of_their_file(workspace:
 @for_each(("text", "words"), [
     ("{", "cannot be read"), ("[]", "no object of hooks"), ('{"hooks": 3}', "no object of hooks"),
     (json.dumps({"hooks": {"PreToolUse": {}}}), "entry 1"),
-    (json.dumps({"hooks": {"PreToolUse": ["x"]}}), "entry 1"),
+    (json.dumps({"hooks": {"PreToolUse": ["x"]}}), "entry 1: command: Field required. Fix or"),
     (json.dumps(named(matcher="(")), "not a regular expression"),
     (json.dumps(named(matcher="a{99999999999999999999}")), "not a regular expression"),
     (json.dumps(named(matcher="(" * 3000 + ")" * 3000)), "not a regular expression"),
@@ -88,10 +88,10 @@ def test_a_broken_entry_leaves_the_others_and_one_of_another_event_is_not_unsafe
     put(own(workspace), {"hooks": {"Stop": [{}], "Sleep": [], "PreToolUse": named()["hooks"]["PreToolUse"]}})
     found = read_hooks(workspace)
     assert (len(found.entries), len(found.problems), found.is_unsafe) == (1, 2, False)
-    hooks = [{"type": "command", "command": "one"}, {"type": "prompt"}, {"type": "command", "command": "two"}]
+    hooks = [{"type": "command", "command": "one"}, {"type": "prompt"}, {"command": "two", "timeout": 999}]
     put(own(workspace), {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]}})
     found = read_hooks(workspace)
-    assert ([each.command for each in found.entries], len(found.problems), found.is_unsafe) == (["one", "two"], 1, True)
+    assert ([each.command for each in found.entries], len(found.problems), found.is_unsafe) == (["one", "two"], 2, True)
 
 
 @for_each(("name", "is_unsafe"), [("PreToolUsed", True), ("preTool", True), ("PostToolUsed", False)])

@@ -204,7 +204,7 @@ def _group(group: object, like: HookEntry, where: str) -> Iterator[HookEntry | s
     like = replace(like, matcher=str(matcher))
     for given in hooks if isinstance(hooks, list) else [None]:
         try:
-            hook = _Hook.model_validate({**given, "matcher": matcher} if isinstance(given, dict) else given)
+            hook = _Hook.model_validate({**(given if isinstance(given, dict) else {}), "matcher": matcher})
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             why = "".join(f"{part}: " for part in first["loc"]) + first["msg"].removeprefix("Value error, ")
@@ -215,13 +215,11 @@ def _group(group: object, like: HookEntry, where: str) -> Iterator[HookEntry | s
             yield f"{where}: {', '.join(sanitize_line(key)[:60] for key in odd)} is not known and changes nothing"
         if hook.condition and like.event not in _TOOL_EVENTS:
             yield f"{where}: `if` is only for tool calls, so this hook never runs"
-        yield replace(
-            like,
-            command=hook.command,
-            limit_s=min(hook.timeout, MAX_LIMIT_S),
-            arguments=None if hook.args is None else tuple(hook.args),
-            condition=hook.condition,
-        )
+        if hook.timeout > MAX_LIMIT_S:
+            yield f"{where}: its timeout is {MAX_LIMIT_S:g} seconds, which is the most"
+        words = None if hook.args is None else tuple(hook.args)
+        entry = replace(like, command=hook.command, arguments=words, condition=hook.condition)
+        yield replace(entry, limit_s=min(hook.timeout, MAX_LIMIT_S))
 
 
 _THEIRS = {
