@@ -346,9 +346,9 @@ def _run(arguments: argparse.Namespace) -> int:
 def _check_attempts(arguments: argparse.Namespace) -> None:
     """Reject options that several attempts do not support, and read the names of the models."""
     given = arguments.models
-    arguments.models = tuple(name for each in (given or "").split(",") if (name := each.strip()))
-    if given is not None and len(set(arguments.models)) < 2:
-        raise UsageError("--models needs at least two models", "For example: --models qwen3-coder-30b,devstral-24b")
+    arguments.models = tuple(dict.fromkeys(filter(None, map(str.strip, (given or "").split(",")))))
+    if given is not None and not 2 <= len(arguments.models) <= 16:
+        raise UsageError("--models needs 2 to 16 models", "For example: --models qwen3-coder-30b,devstral-24b")
     if arguments.attempts is None and not arguments.models:
         if arguments.keep:
             raise UsageError("--keep needs --attempts or --models", "For example: --attempts 4 --keep")
