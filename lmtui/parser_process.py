@@ -32,7 +32,7 @@ class TooComplex(Exception):
     """A text took more time or memory than any that people write; it was not parsed."""
 
 
-class _ParserProcess:
+class ParserProcess:
     """The process, started when it is first needed, and again after it was killed.  Safe to use from several threads."""
 
     def __init__(self, cpu_s: int = CPU_S, places: tuple[str, ...] = ()) -> None:
@@ -65,6 +65,9 @@ class _ParserProcess:
             process.communicate()
 
     def close(self) -> None:
+        """End it, and with it the call that is under way.  Blocks."""
+        if (process := self._process) is not None and self._owner == os.getpid():
+            process.kill()
         with self._lock:
             self._end()
 
@@ -92,7 +95,7 @@ def _exchange(process: subprocess.Popen[bytes], line: bytes) -> bytes:
     return bytes(answer)
 
 
-_PROCESS = _ParserProcess()
+_PROCESS = ParserProcess()
 atexit.register(_PROCESS.close)
 
 
@@ -105,15 +108,11 @@ def parsed(function: Callable[..., object], *arguments: object) -> Any:  # Any: 
     return _PROCESS.call(function, arguments)
 
 
-def parsed_apart(cpu_s: int, function: Callable[..., object], *arguments: object) -> Any:  # Any: JSON
-    """Do the same in a process that is only for this, may take so many seconds and finds all modules that this one does."""
+def parser_apart(cpu_s: int) -> ParserProcess:
+    """Return a process of one's own, which may take so many seconds and finds all modules that this one does."""
     here = Path.cwd().resolve()  # the folder one is in is somebody else's
     places = (path for path in sys.path if Path(path).is_absolute() and Path(path).resolve() != here)
-    process = _ParserProcess(cpu_s, tuple(places))
-    try:
-        return process.call(function, arguments)
-    finally:
-        process.close()
+    return ParserProcess(cpu_s, tuple(places))
 
 
 def toml(text: str) -> dict[str, Any] | str:  # Any: TOML

@@ -17,7 +17,7 @@ from lmtui.config import load_config
 from lmtui.core.errors import ConfigError
 from lmtui.engine.syntax import parse_error, python_tree, syntax_error
 from lmtui.features.checks import validators
-from lmtui.parser_process import TooComplex, parsed, toml
+from lmtui.parser_process import TooComplex, parsed, parser_apart, toml
 from tests.sets import depth, for_each
 
 
@@ -60,18 +60,13 @@ def test_no_file_takes_this_process_long(path: str) -> None:
 
 @pytest.mark.full
 async def test_what_takes_too_long_is_given_up_while_the_event_loop_runs_and_the_next_file_is_parsed() -> None:
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.01)
-
-    ticking = asyncio.create_task(tick())
+    ticks, parsing = 0, asyncio.to_thread(parsed, parse_error, ".toml", LARGE["b.toml"])
+    giving_up = asyncio.create_task(parsing)
+    while not giving_up.done():
+        ticks += 1
+        await asyncio.sleep(0.01)
     with pytest.raises(TooComplex):
-        await asyncio.to_thread(parsed, parse_error, ".toml", LARGE["b.toml"])
-    ticking.cancel()
+        await giving_up
     assert ticks > 20
     assert (syntax_error("a.py", b"x = (") != "", syntax_error("a.py", b"x = ()")) == (True, "")
 
@@ -87,14 +82,19 @@ def test_schemas_and_numbers_of_a_folder_take_this_process_no_time() -> None:
 
 
 def test_a_process_that_somebody_else_ended_is_started_again() -> None:
-    assert parsed(toml, "a = 1") == {"a": 1}
-    running = [process for process in psutil.Process().children() if process.status() != psutil.STATUS_ZOMBIE]
-    processes = [process for process in running if "lmtui.parser_process" in " ".join(process.cmdline())]
-    assert processes
-    for process in processes:
-        process.kill()
-        process.wait()
+    process = psutil.Process(parsed(os.getpid))
+    process.kill()
+    process.wait()
     assert parsed(toml, "a = 2") == {"a": 2}
+
+
+async def test_a_call_of_a_process_apart_ends_when_that_is_closed() -> None:
+    apart = parser_apart(60)
+    calling = asyncio.create_task(asyncio.to_thread(apart.call, time.sleep, (60,)))
+    await asyncio.sleep(0.5)
+    apart.close()
+    with pytest.raises(TooComplex):
+        await calling
 
 
 def test_an_answer_that_nobody_took_is_not_that_of_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ from lmtui.features.host_program import MAX_OUTPUT_BYTES, run_on_host
 from lmtui.features.service import SessionServices, WorkspaceFeature
 from lmtui.features.web_tools.html_markdown import HTML, convert
 from lmtui.models.keys import resolve_key
-from lmtui.parser_process import TooComplex, parsed_apart
+from lmtui.parser_process import TooComplex, parser_apart
 from lmtui.paths import without_keys
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.tool import Told
@@ -50,8 +50,7 @@ from lmtui.tools.tool import Told
 _HEADERS = {"User-Agent": "lmtui", "Accept": "text/html, text/*;q=0.9, application/json;q=0.9, image/*;q=0.5, */*;q=0.1"}
 _TIMEOUT_S = 20.0
 MAX_BYTES = 5_000_000
-TIME_S, _CONVERTING_S = 30.0, 20
-_MOST_REDIRECTS = 5
+TIME_S, _CONVERTING_S, _MOST_REDIRECTS = 30.0, 20, 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TEXT = ("text/", "application/json", "application/xml", "application/yaml", "application/toml", "application/javascript")
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape"})
@@ -60,7 +59,6 @@ _NO_SEARCH = (
     'The user can set web_search to "searxng: URL", "brave" or "command: PROGRAM" (docs/more-tools.md). '
     "Until then fetch pages whose address you know, or ask the user."
 )
-
 MOST_QUERY_CHARS = 400  # the limit of Brave
 _COMMAND_S = 20.0
 _TITLE_CHARS, _URL_CHARS, _SNIPPET_CHARS = 150, 500, 300
@@ -132,10 +130,13 @@ async def to_markdown(text: str, selector: str = "") -> str:
     Raises:
         ToolError: it takes too long or breaks the parser, or the selector is invalid or matches nothing.
     """
+    parser = parser_apart(_CONVERTING_S)
     try:
-        problem, found = await asyncio.to_thread(parsed_apart, _CONVERTING_S, convert, text, selector)
+        problem, found = await asyncio.to_thread(parser.call, convert, (text, selector))
     except TooComplex as error:
         raise ToolError("the page is too much to be read as text") from error
+    finally:
+        _ = asyncio.get_running_loop().run_in_executor(None, parser.close)
     if problem:
         raise ToolError(f"css_selector {selector[:80]!r} {problem}", "Leave it out to get the whole page.")
     return str(found)
