@@ -175,7 +175,7 @@ class RunningServer:
         self._connection: SdkConnection | None = None
         self._settled = asyncio.Event()
         self._reports: set[str] = set()  # what the connection said since it was looked at last: other tools, other offers
-        self._wake, self._is_gone = asyncio.Event(), False
+        self._wake, self._is_gone, self._logs_in = asyncio.Event(), False, False
         self._failures, self._not_before_s = 0, 0.0  # in a row; on the monotonic clock
         self._login_url = ""
         self._may_log_in = asyncio.Event()
@@ -259,7 +259,7 @@ class RunningServer:
         self.set_state(ServerState.ENDED)
 
     def _run(self, *, logs_in: bool = False) -> None:
-        self._is_gone, self._reports = False, set()
+        self._is_gone, self._logs_in, self._reports = False, logs_in, set()
         self._settled.clear()
         self._wake.clear()
         self._task = asyncio.create_task(self._live(logs_in=logs_in), name=f"mcp {self.entry.name}")
@@ -297,7 +297,7 @@ class RunningServer:
                 connection = await self._open(parts)
                 await self._take_tools(connection)
                 limit.reschedule(None)
-                self._start_limit = None
+                self._start_limit, self._logs_in = None, False
                 began = time.monotonic()
                 self.version, self._connection = connection.version, connection
                 self.problem = self.hint = ""
@@ -370,7 +370,7 @@ class RunningServer:
         if self._start_limit is not None:
             self._start_limit.reschedule(0)
             await asyncio.Event().wait()
-        if self._connection is not None:  # a call waits for it
+        if not self._logs_in:  # a call waits for it
             self._may_log_in.clear()
             self._need_login()
             await self._may_log_in.wait()
