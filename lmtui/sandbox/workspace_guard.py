@@ -35,7 +35,7 @@ from lmtui.sandbox.toolchains import AddedFolder
 
 _GUARD_S = 60.0  # it looks for some at a time, for up to 5 s each
 _MOST_TICKS_MS = 20
-_CLOCK_SLACK_NS = 1_000_000_000
+_CLOCK_SLACK_NS, _STEADY = 1_000_000_000, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MAX_TOLD = 20
 _MOVED_AT_ONCE = 100  # with paths as long as they can be, so many fit into a frame
 _GIT_TOLD = "[the .git that this command made was moved to {target}: make it with the git tools]"
@@ -49,7 +49,7 @@ _Found = tuple[_Place, str, bool, int]
 
 @dataclass(frozen=True, slots=True)
 class GuardMoment:
-    """When something began, by both clocks: one that is set meanwhile is noticed."""
+    """When something began, by two clocks that count a machine's sleep: to set one is noticed."""
 
     wall_ns: int
     steady_ns: int
@@ -187,7 +187,7 @@ async def files_are_newer(moment_ns: int) -> None:
 
 
 def _now() -> GuardMoment:
-    return GuardMoment(time.clock_gettime_ns(FILE_CLOCK), time.monotonic_ns())
+    return GuardMoment(time.clock_gettime_ns(FILE_CLOCK), time.clock_gettime_ns(_STEADY))
 
 
 def _shown(folder: str, path: bytes | str) -> str:
