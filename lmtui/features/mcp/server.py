@@ -289,9 +289,8 @@ class RunningServer:
         return self._connection
 
     async def _live(self, *, logs_in: bool) -> None:
-        began = time.monotonic()
+        began, limit_s = time.monotonic(), _LOGIN_S if logs_in else self.entry.start_timeout_s
         try:
-            limit_s = _LOGIN_S if logs_in else self.entry.start_timeout_s
             async with asyncio.timeout(limit_s) as limit, contextlib.AsyncExitStack() as parts:
                 self._start_limit, self._login_url = None if logs_in else limit, ""
                 connection = await self._open(parts)
@@ -310,7 +309,7 @@ class RunningServer:
             if self._login_url:
                 self._need_login()
             else:
-                why = f"it was not ready within {self.entry.start_timeout_s:g} s"
+                why = f"it was not ready within {limit_s:g} s"
                 self._fail(why, hint="Its log may say why; start_timeout_s sets the limit.")
         except SandboxUnavailable as error:
             self._fail(str(error), hint=on_host_hint(self.entry))
