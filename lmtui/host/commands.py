@@ -90,7 +90,7 @@ def _stop(*, is_forced: bool) -> int:
 
 
 def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str:
-    """Return the PIN from a file that only its owner can read, from a prompt or from the environment, else an empty text.
+    """Return the PIN from a file that only its owner can read, from the environment or from a prompt, else an empty text.
 
     Remove it from the environment, so that neither apps nor commands get it.
 
@@ -99,12 +99,11 @@ def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str
         UsageError: nothing was typed.
     """
     found = environ.pop(PIN_VARIABLE, "").strip()
-    if file or not asks:
+    if file or found or not asks:
         return read_secret_file(file) if file else found
-    typed = getpass.getpass("PIN: ") if sys.stdin.isatty() else sys.stdin.readline()
-    if not typed.strip():
-        raise UsageError("no PIN was entered", f"Type one at the prompt, use --pin-file, or set {PIN_VARIABLE}.")
-    return typed.strip()
+    if typed := (getpass.getpass("PIN: ") if sys.stdin.isatty() else sys.stdin.readline()).strip():
+        return typed
+    raise UsageError("no PIN was entered", f"Type one at the prompt, use --pin-file, or set {PIN_VARIABLE}.")
 
 
 def serve(wanted: Mapping[str, object], workspace: Path) -> int:
@@ -120,8 +119,9 @@ def serve(wanted: Mapping[str, object], workspace: Path) -> int:
     _ = connect.ensure_host()
     with connect.answer_of(connect.PAGES, method="POST", body=json.dumps(wanted).encode()) as lines:
         say(f"lmtui on {workspace}; ctrl+c stops it, and sessions keep running.", flush=True)
+        others = "; without its token the page asks for the PIN" if wanted["pin"] else ""
         for number, link in enumerate(lines):
-            words = "For another browser" if number else "One link, for one browser"
+            words = "For another browser" if number else f"One link, for one browser{others}"
             say(f"{words}: {link.decode().strip()}", flush=True)
     raise HostError("the host has ended", "Run the command again.")
 

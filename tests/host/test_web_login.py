@@ -6,16 +6,14 @@ import pytest
 from starlette.types import Message
 
 from lmtui.host.access import FAILURES_S
+from lmtui.host.commands import PIN_VARIABLE, read_pin
 from lmtui.host.web import MOST_TRIES, AccessControl, WebPages, linked_name
 from tests.host.test_web_tab import wanted
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+def test_a_pin_of_the_environment_is_not_asked_for_and_not_handed_on() -> None:
+    environ = {PIN_VARIABLE: "246810"}
+    assert (read_pin(environ, "", asks=True), environ) == ("246810", {})
 
 
 def test_the_link_opens_once_and_the_pin_and_the_token_as_often_as_they_are_given() -> None:
@@ -27,11 +25,12 @@ def test_the_link_opens_once_and_the_pin_and_the_token_as_often_as_they_are_give
 
 
 def test_too_many_wrong_keys_lock_it_for_a_while() -> None:
-    door = AccessControl("246810", clock=(clock := Clock()))
+    now = [0.0]
+    door = AccessControl("246810", clock=lambda: now[0])
     for _ in range(MOST_TRIES):
         assert not door.try_key("wrong")
     assert (door.is_locked, door.try_key("246810")) == (True, "")
-    clock.now += FAILURES_S
+    now[0] += FAILURES_S
     assert door.try_key("246810")
 
 
