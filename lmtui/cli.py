@@ -314,7 +314,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     workspace, _ = _settings(arguments)
     pin = read_pin(os.environ, arguments.pin_file, asks=arguments.pin)
     given = {"host": arguments.host, "port": arguments.port, "pin": pin, "arguments": sys.argv[1:], "folder": str(Path.cwd())}
-    return serve({**given, "environment": dict(os.environ)}, workspace)
+    return serve({**given, "environment": dict(os.environ)}, command_line.check_folder(workspace))
 
 
 def _acp(arguments: argparse.Namespace) -> int:

@@ -146,6 +146,13 @@ def open_app(folder: str, session: str = "", options: Sequence[str] = ()) -> NoR
     os.execv(sys.executable, [sys.executable, "-P", "-m", "lmtui", *words])
 
 
+def check_folder(folder: Path) -> Path:
+    """Return a folder that is there, and refuse any other."""
+    if not folder.is_dir():
+        raise UsageError(f"{sanitize_line(str(folder))} is not a folder", "Name one that exists.")
+    return folder
+
+
 @contextlib.contextmanager
 def stopping(interrupt: Callable[[], object]) -> Iterator[None]:
     """Let Ctrl+C, SIGTERM and SIGHUP interrupt what runs, so that everything is saved."""

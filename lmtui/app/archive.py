@@ -77,8 +77,7 @@ def as_markdown(history: Sequence[events.Envelope]) -> str:
 def as_html(history: Sequence[events.Envelope]) -> str:
     """Return the transcript as one page that loads nothing."""
     blocks = [_HTML[kind].format(head=html.escape(head), text=html.escape(text)) for kind, head, text in _blocks(history, UTC)]
-    title = html.escape(_title(history))
-    return _PAGE.format(title=title, css=_CSS, body="\n".join(blocks))
+    return _PAGE.format(title=html.escape(_title(history)), css=_CSS, body="\n".join(blocks))
 
 
 _TEXT = {

@@ -55,8 +55,7 @@ class UserSettings:
 
     def set_role(self, role: ModelRole, model: str) -> None:
         own = read_settings(config_dir() / "config.toml", {}).get("roles", ())
-        value = convert("roles", with_role(own, role, model), "the settings")
-        self._write("roles", value or None)
+        self._write("roles", convert("roles", with_role(own, role, model), "the settings") or None)
 
     def _write(self, name: str, value: Any) -> SettingRow:
         file = config_dir() / "config.toml"

@@ -159,8 +159,7 @@ async def _diffs(sandbox: Sandbox, base: str, paths: Sequence[str]) -> list[str]
 
 def _change(path: str, state: GitState, diff: str) -> FileChange:
     body = diff[at:] if (at := diff.find("\n@@ ")) >= 0 else ""
-    lines = body.split("\n")
-    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    added, removed = (sum(line.startswith(sign) for line in body.split("\n")) for sign in "+-")
     is_new, is_gone = "\nnew file mode " in diff[:at], "\ndeleted file mode " in diff[:at]
     kind = FileChangeKind.ADDED if is_new else FileChangeKind.DELETED if is_gone else FileChangeKind.MODIFIED
     return FileChange(path, _KINDS.get(state, kind), added, removed, body.lstrip("\n"))

@@ -34,8 +34,7 @@ def base_url(address: str) -> str:
         path = path.removesuffix(ending)
     if not path.endswith(("/v1", "/v3", "/openai")):
         path += "/v1"
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, path, "", ""))
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
 
 
 def root_url(address: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lmtui.app.extensions import WorkspaceFeatures, idle_features
 from lmtui.app.settings_trust import trusted_folders, with_settings
-from lmtui.command_line import EXIT_BLOCKED, print_report, say
+from lmtui.command_line import EXIT_BLOCKED, check_folder, print_report, say
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
@@ -68,7 +68,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
         return _revoke(Path(arguments.revoke) if arguments.revoke else workspace)
     if arguments.list:
         return _list(workspace, trust.trusted(), trusted_folders(), is_json=arguments.json)
-    return _ask(workspace, trust, features, is_yes=arguments.yes)
+    return _ask(check_folder(workspace), trust, features, is_yes=arguments.yes)
 
 
 def _ask(workspace: Path, trust: Trust, features: WorkspaceFeatures, *, is_yes: bool) -> int:
@@ -118,6 +118,8 @@ def _revoke(folder: Path) -> int:
     gone = f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it."
     trust = idle_features(folder).trust
     was_any = str(folder) in trusted_folders() or trust.trusted()
+    if not was_any:
+        check_folder(folder)
     trust.revoke()
     say(gone if was_any else nothing)
     return 0

@@ -118,8 +118,7 @@ def _inside(path: str) -> str:
 @_route("GET", "/v1/tools")
 async def tools(api: ApiContext, folder: Words = "") -> dict[str, list[ToolSpec]]:
     """Return the tools of lmtui's own."""
-    runtime = await api.runtime(folder)
-    return {"tools": list(runtime.tools())}
+    return {"tools": list((await api.runtime(folder)).tools())}
 
 
 @_route("GET", "/v1/models")

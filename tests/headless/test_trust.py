@@ -3,11 +3,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from lmtui.app.settings_trust import load_trusted
+from lmtui.core.errors import UsageError
 from lmtui.core.trust import kinds_text
 from lmtui.features.folder_consent import trusted_folders
 from lmtui.headless.trust_report import report
@@ -56,9 +58,7 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     assert "From now on: 1 MCP server, 1 skill, 1 sub-agent. From the next session on: 1 setting, 1 hook." in folder.said()
     assert folder.trust() == 0
     assert "All of this is trusted; `lmtui trust --revoke` takes it back." in folder.said()
-    assert {folder: kinds_text(items) for folder, items in trusted_folders().items()} == {
-        str(folder.path): "1 setting, 1 MCP server, 1 hook, 1 skill, 1 sub-agent"
-    }
+    assert kinds_text(trusted_folders()[str(folder.path)]) == "1 setting, 1 MCP server, 1 hook, 1 skill, 1 sub-agent"
     assert folder.trust(revoke="") == 0
     assert "Nothing that" in folder.said()
     assert (trusted_folders(), folder.trust()) == ({}, 3)
@@ -75,15 +75,18 @@ def test_the_list_names_items_here_and_other_folders_which_are_taken_back_though
     folder.said()
     assert folder.trust(lists=True) == 0
     text = folder.said()
-    assert "1 setting, 1 MCP server, 1 hook, 1 skill" in text
-    assert f"    {other.path}  1 MCP server" in text
+    assert text.index("1 setting, 1 MCP server, 1 hook, 1 skill") < text.index(f"    {other.path}  1 MCP server")
     folder.trust(lists=True, is_json=True)
     found = json.loads(folder.said())
     assert [item["kind"] for item in found["trusted"]] == ["setting", "MCP server", "hook", "skill", "sub-agent"]
     assert found["others"] == [{"folder": str(other.path), "kinds": ["MCP server"]}]
-    (other.path / ".mcp.json").unlink()
+    shutil.rmtree(other.path)
     folder.trust(revoke=str(other.path))
     assert list(trusted_folders()) == [str(folder.path)]
+    with pytest.raises(UsageError, match="other is not a folder"):
+        folder.trust(revoke=str(other.path))
+    with pytest.raises(UsageError, match="other is not a folder"):
+        other.trust()
 
 
 @pytest.mark.parametrize(("name", "text"), [(".mcp.json", "{"), (".lmagent/hooks.json", '{"hooks": ')])
@@ -92,19 +95,15 @@ def test_a_file_that_cannot_be_read_is_named_and_nobody_is_told_that_nothing_is_
 ) -> None:
     (folder.path / name).write_text(text)
     assert folder.trust() == 1
-    said = folder.said()
-    assert f"{name} cannot be read" in said
-    assert "line 1 column" in said
-    assert "brings nothing else that needs trust" in said
+    said, words = folder.said(), (f"{name} cannot be read", "line 1 column", "nothing else that needs trust")
+    assert [each for each in words if each in said] == list(words)
 
 
 def test_a_yes_ends_well_though_something_of_the_file_is_not_known(folder: Folder) -> None:
     hooks = {"hooks": {**HOOKS["hooks"], "Sleep": [], "Nap": []}}
     (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(hooks))
     assert folder.trust(yes=True) == 0
-    said = folder.said()
-    assert said.count("✗") == 1
-    assert "lmtui does not have 'Sleep', 'Nap'" in said
+    assert (said := folder.said()).count("✗") == said.count("lmtui does not have 'Sleep', 'Nap'") == 1
     assert folder.trust() == 0
 
 

@@ -83,8 +83,7 @@ class Memory:
         self.consent = servers_consent(workspace, is_own=entry.is_own)
         scope = "" if entry.is_own else str(workspace)
         mark = hashlib.sha256(f"{scope}\0{entry.name}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        folder = state_dir() / "mcp"
-        self._file = folder / f"{plain(entry.name)[:40]}-{mark}.json"
+        self._file = state_dir() / "mcp" / f"{plain(entry.name)[:40]}-{mark}.json"
         self.log = ServerLog(self._file.with_suffix(".log"))
         self.token_file = self._file.with_suffix(".login.json")
         self.known = self._read()

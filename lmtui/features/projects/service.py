@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lmtui.command_line import Parser, make_parser, open_app, say, with_report
+from lmtui.command_line import Parser, check_folder, make_parser, open_app, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ModelChanged
 from lmtui.core.folders import NO_PROJECTS, KnownProject, Projects, project_lines
@@ -103,11 +103,8 @@ def _do(call: CommandCall) -> int:
 
 
 def _folder(call: CommandCall) -> Path:
-    given = call.arguments.project
-    folder = Path(os.path.realpath(Path(given).expanduser())) if given else call.workspace.workspace
-    if not folder.is_dir():
-        raise UsageError(f"{sanitize_line(str(folder))} is not a folder", "Name one that exists.")
-    return folder
+    given = call.arguments.project or call.workspace.workspace
+    return check_folder(Path(os.path.realpath(Path(given).expanduser())))
 
 
 def _scan(root: Path, store: ProjectStore, known: set[str]) -> list[KnownProject]:
