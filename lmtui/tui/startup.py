@@ -450,8 +450,9 @@ class AppStartup:
             restored = await asyncio.to_thread(options.find_session) or restored
         wanted = options.session_id or ("" if options.task or options.is_demo else restored)
         view = await opened.open(wanted)
+        why = opened.failure
         if view is None and wanted and await opened.open() is not None:
-            workbench.say(f"session {wanted} could not be opened (is it open in another lmtui?); this is a new one", "warning")
+            workbench.say(f"{why} This is a new session.", "warning")
         elif view is None:
             workbench.set_note("no session; F2 lists them, F4 starts one")
 

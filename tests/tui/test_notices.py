@@ -28,7 +28,7 @@ async def test_a_session_open_elsewhere_gives_way_to_a_new_one_that_gets_what_wa
     options = StartOptions(workspace="/w", session_id="20260314_000000_aaaaaa", task="go on")
     async with running(host, options=options) as driver:
         await driver.until(lambda: host.session.submitted == ["go on"])
-        assert "this is a new one" in " ".join(driver.text("#say").replace("▌", "").split())
+        assert "Close it there. This is a new session." in " ".join(driver.text("#say").replace("▌", "").split())
 
 
 async def test_what_was_typed_without_a_session_is_sent_to_the_one_that_f4_makes() -> None:

@@ -37,7 +37,7 @@ class SessionController:
         self._store: OpenStore | None = None
         self._kept = SavedSessions()
         self._writing = asyncio.Lock()
-        self._failure = ""
+        self.failure = ""
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -58,11 +58,11 @@ class SessionController:
         try:
             view = await self._workbench.sessions.open(session_id)
         except LmtuiError as error:
-            self._failure = error.full_text()
-            self._workbench.say(self._failure, "error")
+            self.failure = error.full_text()
+            self._workbench.say(self.failure, "error")
             return None
-        if self._failure:
-            self._failure = ""
+        if self.failure:
+            self.failure = ""
             self._workbench.say_line.clear_errors()
         self._sending.send_unsent()
         self._workbench.prompt.focus()  # what is typed next belongs to this session
@@ -224,8 +224,7 @@ class SessionController:
             picker = Picker("Fork up to …", message_choices(session.history()))
             chosen = await self._workbench.app.push_screen_wait(picker)
         if chosen is not None:
-            new_id = await self.fork(session.id, int(chosen))
-            await self._open(new_id)
+            await self._open(await self.fork(session.id, int(chosen)))
             upto = "up to that message" if int(chosen) else "the whole session"
             self._workbench.say(f"this is a fork ({upto}); the original and all files are unchanged")
 
