@@ -2,7 +2,7 @@
 
 LmtuiError
 ├── UsageError            the user asked for something that cannot be: exit code 64
-│   └── UnknownSession    no session has this id
+│   └── NotFound          what is named is not there
 ├── ConfigError           a setting has a value that it cannot have: exit code 64
 ├── ProviderError         the model server failed; `fault` says how
 │   └── ContextOverflow   the request does not fit the window that the server serves
@@ -44,8 +44,8 @@ class UsageError(LmtuiError):
     """The command line or a command asks for something that cannot be."""
 
 
-class UnknownSession(UsageError):
-    """No folder that may be looked into has a session with this id."""
+class NotFound(UsageError):
+    """What a client or the user names is not there."""
 
 
 class ConfigError(LmtuiError):

@@ -57,9 +57,7 @@ KINDS = {
     503: "closing",
 }
 _BUSY = (errors.SessionFileError, errors.JobsError, errors.ToolError, errors.SandboxError)
-_STATUS = (
-    (errors.UnknownSession, 404), (errors.ProviderError, 502), (_BUSY, 409), (errors.ConfigError, 500)
-)  # fmt: skip
+_STATUS = ((errors.NotFound, 404), (errors.ProviderError, 502), (_BUSY, 409), (errors.ConfigError, 500))
 _NONE = Parameter.empty
 _Adapters = list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]]
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])

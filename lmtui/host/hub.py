@@ -15,7 +15,7 @@ from pathlib import Path
 from lmtui.app.host import Runtime, attended_runtime
 from lmtui.app.model_servers import FILES_URL
 from lmtui.app.settings_trust import load_trusted
-from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
+from lmtui.core.errors import LmtuiError, NotFound, UsageError
 from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from lmtui.core.hosts import is_same_server
 from lmtui.core.sanitize import sanitize_path
@@ -210,7 +210,7 @@ class SessionHub:
         """Return a session of an open folder or of one that clients may open; one that is not open is opened.
 
         Raises:
-            UnknownSession: none of these folders has it.
+            NotFound: none of these folders has it.
             LmtuiError: it cannot be opened.
         """
         return await (await self.find_runtime(session_id)).open_session(session_id)
@@ -219,7 +219,7 @@ class SessionHub:
         """Return the runtime of the folder that has a session, open or not.
 
         Raises:
-            UnknownSession: no open folder has it, nor one that clients may open.
+            NotFound: no open folder has it, nor one that clients may open.
         """
         if (runtime := self.runtime_of(session_id)) is not None:
             return runtime
@@ -229,23 +229,25 @@ class SessionHub:
                 runtime = opened.get(folder) or await self.runtime(folder)
                 if await asyncio.to_thread(runtime.archive.look_up, [session_id]):
                     return runtime
-        raise UnknownSession(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists the sessions of a folder.")
+        raise NotFound(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists the sessions of a folder.")
 
-    async def switch_model(self, runtime: Runtime, session_id: str, url: str, model: str) -> None:
-        """Let a client on the network choose a model for a session (empty: for those opened later), on a server of the user's.
-
-        Without an address it is the first server that has the model.
+    async def server_with(self, runtime: Runtime, url: str, model: str) -> str:
+        """Return the address of a server of the user's that has a model; without an address, of the first.
 
         Raises:
-            UsageError: it is another server, or has no such model.
+            NotFound: it is another server, or has no such model.
         """
         found = [each for each in await runtime.servers.find() if each.url != FILES_URL]
         at = [each for each in found if (is_same_server(each.url, url) if url else model)]
         has = [each for each in at if not model or model in {known.name for known in each.models} or (url and not each.models)]
         if not has:
             what = f"no server of the user's has the model {model}" if at else f"{url} is not one of the user's servers"
-            raise UsageError(sanitize_path(what)[:200], "`GET /v1/models` lists them.")
-        url = url or has[0].url
+            raise NotFound(sanitize_path(what)[:200], "`GET /v1/models` lists them.")
+        return url or has[0].url
+
+    async def switch_model(self, runtime: Runtime, session_id: str, url: str, model: str) -> None:
+        """Use another model for a session (empty: for those opened later); see `server_with`."""
+        url = await self.server_with(runtime, url, model)
         if session_id:
             await runtime.switch_model(session_id, url, model, is_kept=False)
         else:

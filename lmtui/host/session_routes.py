@@ -99,7 +99,10 @@ async def listed(
 @_route("POST", "/v1/sessions", status=201)
 async def created(api: ApiContext, body: wire.NewSession) -> wire.SessionDetail:
     """Open a new session, and give it its first task."""
-    session = await api.new_session(await api.runtime(body.folder))
+    runtime = await api.runtime(body.folder)
+    if body.model:
+        _ = await api.hub.server_with(runtime, "", body.model)
+    session = await api.new_session(runtime)
     if body.model:
         session.set_model(body.model)
     if body.title:

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from lmtui import __version__
 from lmtui.app.host import Runtime
-from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.errors import SandboxError
 from lmtui.core.messages import Image, ToolSpec, sniff
 from lmtui.core.servers import ServerFound
 from lmtui.core.workspace import FileContent
@@ -158,10 +158,7 @@ async def model_selected(api: ApiContext, body: wire.SelectModel) -> wire.Receip
     """Use another model."""
     session = await api.hub.session(body.session) if body.session else None
     runtime = await (api.hub.find_runtime(session.id) if session else api.runtime(body.folder))
-    try:
-        await api.hub.switch_model(runtime, body.session or "", body.url, body.model)
-    except UsageError as error:
-        raise ApiError(404, str(error), error.hint) from error
+    await api.hub.switch_model(runtime, body.session or "", body.url, body.model)
     return wire.Receipt(seq=last_seq(session) if session else 0, is_running=bool(session and session.is_running))
 
 

@@ -241,8 +241,7 @@ async def test_files_tools_models_and_jobs(start: Start) -> None:
 
 async def test_usage_names_only_the_folders_that_clients_may_use(start: Start, tmp_path: Path) -> None:
     host = await start(DONE, mode="auto")
-    other = await host.hub.runtime(tmp_path / "work")
-    assert other.workspace == host.folder
+    assert (await host.hub.runtime(tmp_path / "work")).workspace == host.folder
     (tmp_path / "private").mkdir()
     hidden = await (await host.hub.runtime(tmp_path / "private")).new_session()
     session_id = await host.new_session(message="go")
@@ -264,4 +263,5 @@ async def test_another_model_is_selected_for_a_session(start: Start) -> None:
         assert (await host.call("GET", f"/v1/sessions/{session_id}"))["model"] == model
     for wrong in ({"url": "http://127.0.0.1:9", "model": "x"}, {"url": host.model.url, "model": "nope"}, {"model": "nope"}, {}):
         assert (await host.client.post("/v1/models/select", json=wrong)).status_code == 404
+    assert (await host.client.post("/v1/sessions", json={"model": "nope"})).status_code == 404
     assert read_choices() == ()
