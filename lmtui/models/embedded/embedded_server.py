@@ -35,7 +35,8 @@ def find_files(home: Path, environment: Mapping[str, str] = os.environ) -> Model
     own = environment.get("LLAMA_CACHE") or home / ".cache/llama.cpp"
     folders = (home / ".lmstudio/models", home / ".cache/lm-studio/models", Path(hub), Path(own))
     found: ModelFiles = {}
-    for path in (path for folder in folders for path in folder.rglob("*.gguf")):
+    patterns = ["*/" * depth + "*.gguf" for depth in range(7)]  # these follow links
+    for path in (path for folder in folders for each in patterns for path in folder.glob(each)):
         with contextlib.suppress(OSError):
             if not _NO_MODEL.search(path.stem) and (size_bytes := path.stat().st_size) >= _LEAST_BYTES:
                 found.setdefault(path.stem, (path, size_bytes))
@@ -148,10 +149,9 @@ def _log_file() -> Path:
 def _failed(path: Path, why: str) -> ProviderError:
     if "not installed" in why:
         return ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", install_hint("embedded"))
-    try:
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
         lines = _log_file().read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL_CHARS:].splitlines()
-    except OSError:
-        lines = []
     told = next((line for line in lines if "failed" in line or "error" in line.lower()), "")
     said = sanitize_line(told or why or "its process ended")
     hint = f"Is it a whole GGUF file, and does it fit into memory?  Its log: {_log_file()}"

@@ -19,8 +19,10 @@ def test_the_files_of_every_program_are_found_and_those_that_the_environment_nam
     put(tmp_path / ".cache/huggingface/hub/models--a--b/snapshots/123/b-IQ3_XXS.gguf", 3 * MB)
     put(tmp_path / ".cache/llama.cpp/ggml-org_gemma_gemma-q8_0.gguf")
     put(tmp_path / ".cache/llama.cpp/b-IQ3_XXS.gguf")
+    put(tmp_path / "disk/pub/model/linked.gguf")
+    (tmp_path / ".lmstudio/models/linked").symlink_to(tmp_path / "disk")
     found = find_files(tmp_path, {})
-    assert [*found] == ["b-IQ3_XXS", "ggml-org_gemma_gemma-q8_0", "Qwen3-8B-Q4_K_M"]
+    assert [*found] == ["b-IQ3_XXS", "ggml-org_gemma_gemma-q8_0", "linked", "Qwen3-8B-Q4_K_M"]
     assert found["b-IQ3_XXS"] == (tmp_path / ".cache/huggingface/hub/models--a--b/snapshots/123/b-IQ3_XXS.gguf", 3 * MB)
     put(tmp_path / "hub/models--a--b/snapshots/1/one.gguf")
     put(tmp_path / "cache/two.gguf")
@@ -30,11 +32,9 @@ def test_the_files_of_every_program_are_found_and_those_that_the_environment_nam
 
 def test_what_is_no_model_is_left_out(tmp_path: Path) -> None:
     folder = tmp_path / ".lmstudio/models/a"
-    put(folder / "mmproj-model-f16.gguf")
     put(folder / "small.gguf", 10)
-    put(folder / "notes.txt")
-    put(folder / "big-00002-of-00003.gguf")
-    put(folder / "big-00001-of-00003.gguf")
+    for name in ("mmproj-f16.gguf", "notes.txt", "big-00002-of-00003.gguf", "big-00001-of-00003.gguf"):
+        put(folder / name)
     (folder / "broken.gguf").symlink_to(tmp_path / "gone")
     assert [*find_files(tmp_path, {})] == ["big-00001-of-00003"]
     for number in range(MOST_FILES + 5):
