@@ -74,8 +74,7 @@ class BatchList(ListDialog[TaskResult, None]):
         self._state = found
         left = sum(row.is_open for row in found.rows)
         self.box.count(found.summary if not found.progress else f"{left} to review" if left else "")
-        servers = found.progress.split("\n")
-        self.box.show_head(sanitize("\n".join(servers[:_MOST_LINES])))
+        self.box.show_head(sanitize("\n".join(found.progress.split("\n")[:_MOST_LINES])))
         self.show(found.rows, at=self.current.id if self.current else "")
 
     def key(self, row: TaskResult) -> str:
@@ -134,7 +133,7 @@ class BatchList(ListDialog[TaskResult, None]):
             return
         with self.showing_errors():
             review = self._batches.review(self._state.path, row.id, self._session_id())
-            about = "" if row.status in GOOD else f"ended {row.status}"
+            about = row.decision or ("" if row.status in GOOD else f"ended {row.status}")
             _ = self.app.push_screen(EffectReviewScreen(review, f"Task {row.id}", about), lambda _: self._reload())
 
     def action_batch_accept(self) -> None:
@@ -156,8 +155,7 @@ class BatchList(ListDialog[TaskResult, None]):
         if not rows:
             self.say("no task can be accepted without review: review them one by one", "$warning")
             return
-        is_green = rows[0].status == "green"
-        what = "Their checks pass" if is_green else "They are unverified, because there are no checks"
+        what = "Their checks pass" if rows[0].status == "green" else "They are unverified, because there are no checks"
         left = sum(row.is_open for row in self._state.rows) - len(rows)
         rest = f" {left} more need review." if left else ""
         text = f"{what}, and no other task changed the same files.{rest}"

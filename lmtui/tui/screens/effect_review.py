@@ -37,7 +37,7 @@ class EffectReviewScreen(BesideChat):
         super().__init__()
         self.page = EffectPage()
         self.page.changed = self._draw
-        self.page.list.empty_text = LOOKING
+        self.page.list.empty_text, self.page.diff.empty_text = LOOKING, ""
         self._review, self._title = review, [Part(sanitize_line(title), "bold"), Part(sanitize_line(about), "$text-muted", 2)]
         self._was_kept = False
 
@@ -110,6 +110,7 @@ class EffectReviewScreen(BesideChat):
         try:
             await change()
         except LmtuiError as error:
+            self.page.list.empty_text = ""
             self.say_below(error.full_text(), "$error")
 
     def _draw(self) -> None:
