@@ -64,8 +64,7 @@ class EditorTransport(asyncio.BaseProtocol):
     def connection_made(self, transport: Any) -> None:
         self._pipe: asyncio.WriteTransport = transport
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        del exc
+    def connection_lost(self, _: Exception | None) -> None:
         self.lost.set()
 
     async def receive(self) -> dict[str, Any] | None:
@@ -74,8 +73,9 @@ class EditorTransport(asyncio.BaseProtocol):
         while True:
             try:
                 line = await self._reader.readuntil()
-            except asyncio.IncompleteReadError:
-                return None
+            except asyncio.IncompleteReadError as error:
+                if not (line := error.partial):  # else the last line, without its end
+                    return None
             except asyncio.LimitOverrunError as error:
                 _ = await self._reader.readexactly(error.consumed)
                 if not is_rest:
