@@ -74,19 +74,22 @@ class Embedder:
         """Return the vector of a question, an empty one where the server does not make it at once."""
         with contextlib.suppress(TimeoutError):  # it works on something else, or loads the model
             async with asyncio.timeout(_QUERY_S):
-                return next(iter(await self._asked([self._query + text])), ())
+                return next(iter(await self._one_by_one([self._query + text])), ())
         return ()
 
     async def of_documents(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, none where the server fails; of a text that it refuses an empty one."""
-        if vectors := await self._asked([self._document + text for text in texts], is_last=False):
-            return vectors
-        found = [next(iter(await self._asked([(self._document + text)[:_SHORT_CHARS]], is_last=False)), ()) for text in texts]
+        texts = [self._document + text for text in texts]
+        return await self._asked(texts) or await self._one_by_one(texts)
+
+    async def _one_by_one(self, texts: Sequence[str]) -> Vectors:
+        """Ask for each text alone, or for its beginning if it is refused; rest if all are."""
+        found = [(await self._asked([text]) or await self._asked([text[:_SHORT_CHARS]]) or [()])[0] for text in texts]
         if not any(found):
             self._retry_s = time.monotonic() + _RETRY_S
         return found if any(found) else ()
 
-    async def _asked(self, texts: Sequence[str], *, is_last: bool = True) -> Vectors:
+    async def _asked(self, texts: Sequence[str]) -> Vectors:
         """Ask the server, and let it rest where it fails, unless it may take other texts."""
         if time.monotonic() < self._retry_s:
             return ()
@@ -96,7 +99,7 @@ class Embedder:
             if (text := sanitize_line(str(error))) != self.problem:
                 _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
             self.problem = text
-            if is_last or not (isinstance(error, ProviderError) and error.fault in _TOO_LONG):
+            if not (isinstance(error, ProviderError) and error.fault in _TOO_LONG):
                 self._retry_s = time.monotonic() + _RETRY_S
             return ()
         self.problem = ""
@@ -279,8 +282,7 @@ class WorkspaceSearch:
         for name in (*gone, *(name for name, state in now.items() if before.get(name) != state)):
             if self._is_stopped:
                 return
-            began_s = time.thread_time()
-            state = now.get(name)
+            began_s, state = time.thread_time(), now.get(name)
             self._index.put(source, name, state, read(name) if state is not None else ())
             self._woken.clear()
             if not self._is_stopped:
@@ -293,11 +295,7 @@ class WorkspaceSearch:
 
 
 def open_search(workspace: Workspace, notes: Notes, embed: Embed) -> WorkspaceSearch:
-    """Return the search of a workspace, which the caller closes.
-
-    The model of the role `embedder` makes vectors, where the settings name one.  Files that a rule
-    forbids to read are not indexed.
-    """
+    """Return the search of a workspace, which the caller closes; what rules hide is left out."""
 
     async def paths() -> tuple[Sequence[str], bool]:
         found, is_cut = await (await workspace.sandbox()).listing.paths(MAX_PATHS)
