@@ -6,9 +6,10 @@ import contextlib
 import errno
 import itertools
 import os
+import shlex
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from lmtui.paths import WORKSPACE_FOLDER
@@ -174,6 +175,32 @@ def find_program(name: str, workspace: Path) -> Path | None:
     """Return where the user's machine has a program, None where that is in a workspace.  Blocks."""
     found = shutil.which(name, path=path_outside(workspace)) if "/" not in name else None
     return Path(found) if found and not Path(found).resolve().is_relative_to(workspace) else None
+
+
+_USUAL = ("editor", "nano", "vim", "vi")
+_PLACE_AFTER_COLON = frozenset({"hx", "helix", "subl", "zed"})
+_WITH_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
+
+
+def editor_command(path: Path, line: int, environment: Mapping[str, str]) -> list[str]:
+    """Return the command that opens a file at a line (from 1, 0 for none); empty without an editor.
+
+    `VISUAL` comes before `EDITOR`, both may hold options; without them the usual editors are looked for.
+    """
+    text = environment.get("VISUAL", "").strip() or environment.get("EDITOR", "").strip()
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = [text]
+    if not words:
+        found = next((name for name in _USUAL if shutil.which(name)), "")
+        words = [found] if found else []
+    if not words or line <= 0:
+        return [*words, str(path)] if words else []
+    name = Path(words[0]).name
+    if name in _WITH_GOTO:
+        return [*words, "-g", f"{path}:{line}"]
+    return [*words, f"{path}:{line}"] if name in _PLACE_AFTER_COLON else [*words, f"+{line}", str(path)]
 
 
 def plain_stat(root: Path, relative: str) -> os.stat_result | None:

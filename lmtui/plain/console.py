@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import shlex
 import signal
 import subprocess
 import sys
@@ -37,6 +36,7 @@ from lmtui.headless.trust_report import YES, ask_trust, item_lines, pick
 from lmtui.paths import state_dir, without_keys
 from lmtui.plain.commands import part_text, run_command, tell_where_it_stands
 from lmtui.plain.plain_session import AnswerChoice, AnsweredElsewhere, LoopThread, PlainSession, Terminal
+from lmtui.plain_files import editor_command
 
 
 def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> None:
@@ -188,10 +188,10 @@ def _in_editor(text: str) -> str:
         path = Path(folder) / "plan.yaml"
         path.write_text(text, encoding="utf-8")
         try:
-            command = shlex.split(os.environ.get("VISUAL", "").strip() or os.environ["EDITOR"])
-            subprocess.run([*command, str(path)], check=True, env=without_keys(os.environ))
+            command = editor_command(path, 0, os.environ)
+            subprocess.run(command, check=True, env=without_keys(os.environ))
             return path.read_text(encoding="utf-8")
-        except (KeyError, ValueError, OSError, subprocess.CalledProcessError) as error:
+        except (IndexError, ValueError, OSError, subprocess.CalledProcessError) as error:
             raise UsageError("no editor, or it did not end well: the plan stays as it was", "Set VISUAL or EDITOR.") from error
 
 

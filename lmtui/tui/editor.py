@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
-import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import psutil
 from textual.app import App, SuspendNotSupported
 
 from lmtui.paths import without_keys
+from lmtui.plain_files import editor_command
 
 
 def has_job_control() -> bool:
@@ -33,32 +32,6 @@ def has_job_control() -> bool:
         return parent is not None and os.getsid(parent.pid) == session
     except (OSError, psutil.Error):
         return False
-
-
-_USUAL = ("editor", "nano", "vim", "vi")
-_PLACE_AFTER_COLON = frozenset({"hx", "helix", "subl", "zed"})
-_WITH_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
-
-
-def editor_command(path: Path, line: int, environment: Mapping[str, str]) -> list[str]:
-    """Return the command that opens a file at a line (from 1, 0 for none); empty without an editor.
-
-    `VISUAL` comes before `EDITOR`, both may hold options; without them the usual editors are looked for.
-    """
-    text = environment.get("VISUAL", "").strip() or environment.get("EDITOR", "").strip()
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = [text]
-    if not words:
-        found = next((name for name in _USUAL if shutil.which(name)), "")
-        words = [found] if found else []
-    if not words or line <= 0:
-        return [*words, str(path)] if words else []
-    name = Path(words[0]).name
-    if name in _WITH_GOTO:
-        return [*words, "-g", f"{path}:{line}"]
-    return [*words, f"{path}:{line}"] if name in _PLACE_AFTER_COLON else [*words, f"+{line}", str(path)]
 
 
 async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable[[str], None]) -> bool:

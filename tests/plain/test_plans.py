@@ -122,11 +122,11 @@ def test_an_edit_that_is_no_plan_says_why_and_is_opened_again() -> None:
     assert decided(session)[0].edited is None
 
 
-@for_each("editor", ["", "'broken", "/nowhere/vi", "false"])
+@for_each("editor", ["", "'broken", "/nowhere/vi", "/bin/false"])
 def test_without_an_editor_that_ends_well_the_plan_stays(editor: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("EDITOR", raising=False)
-        patch.setenv("VISUAL", editor)
+        for name, value in (("EDITOR", ""), ("VISUAL", editor), ("PATH", "/nowhere")):
+            patch.setenv(name, value)
         paper, session = edited_with(None, "e", "y")
     assert any("Set VISUAL or EDITOR" in line for line in paper.said)
     assert decided(session)[0].edited is None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from textual import events
 
-from lmtui.tui.editor import editor_command
+from lmtui.plain_files import editor_command
 from tests.sets import for_each
 from tests.tui.driving import Driver
 from tests.tui.one_app import Cases
