@@ -285,8 +285,7 @@ class Loader:
         self, url: str, key: str = "", *, gate: MemoryGate | None = None, one_model: bool = False, tick_s: float = TICK_S
     ) -> None:
         self._root, self._key = root_url(url), key
-        self._gate = gate or MemoryGate()
-        self._one_model, self._tick_s = one_model, tick_s
+        self._gate, self._one_model, self._tick_s = gate or MemoryGate(), one_model, tick_s
 
     async def load(self, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model; see `core.servers.ModelServers.load`.  Closing the generator gives it up."""

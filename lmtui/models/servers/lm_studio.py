@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
+from urllib.parse import urlsplit
 
+from lmtui.core.hosts import is_loopback
 from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
-from lmtui.models.endpoint import is_local
 from lmtui.models.provider_errors import load_failed
 from lmtui.models.servers import server_client
 from lmtui.models.servers.server_client import LoadRequest, MemoryGate, ServerClient, loaded
@@ -81,7 +82,7 @@ def _model_v0(item: dict[str, Any]) -> ServedModel:
 
 LOAD, UNLOAD = "/api/v1/models/load", "/api/v1/models/unload"
 LARGE_BYTES = 1_000_000_000
-_ROOM_RATIO = 1.2  # of its file, for what a model takes when it runs
+_ROOM_RATIO = 1.2  # of its file, for what a model takes when it runs on this machine
 
 
 async def load(client: ServerClient, wanted: LoadRequest) -> AsyncGenerator[LoadProgress, None]:
@@ -91,15 +92,15 @@ async def load(client: ServerClient, wanted: LoadRequest) -> AsyncGenerator[Load
         yield loaded(model.window_tokens)
         return
     going = [model] if model.is_loaded else []
-    has_room = is_local(server.url) and wanted.gate.available() > _ROOM_RATIO * model.size_bytes > 0
+    gate = wanted.gate if is_loopback(urlsplit(server.url).hostname or "") else None
+    has_room = gate is None or gate.available() > _ROOM_RATIO * model.size_bytes > 0
     if wanted.one_model or not has_room:
         going += [each for each in server.models if _is_in_the_way(each, model)]
-    async with aclosing(_make_room(client, server, going, wanted.gate)) as steps:
+    async with aclosing(_make_room(client, server, going, gate)) as steps:
         async for step in steps:
             yield step
-    body: dict[str, object] = {"model": model.name, "echo_load_config": True}
-    if wanted.window_tokens:
-        body["context_length"] = wanted.window_tokens
+    window = {"context_length": wanted.window_tokens} if wanted.window_tokens else {}
+    body: dict[str, object] = {"model": model.name, "echo_load_config": True, **window}
     task = asyncio.create_task(client.post(LOAD, body, server_client.LOAD_LIMIT_S))
     async with aclosing(server_client.passing(task, f"loading {model.name}", wanted.tick_s)) as steps:
         async for step in steps:
@@ -119,13 +120,13 @@ async def unload(client: ServerClient, server: ServerFound, model: ServedModel) 
 
 
 async def _make_room(
-    client: ServerClient, server: ServerFound, going: Sequence[ServedModel], gate: MemoryGate
+    client: ServerClient, server: ServerFound, going: Sequence[ServedModel], gate: MemoryGate | None
 ) -> AsyncGenerator[LoadProgress, None]:
-    before = gate.available() if going else 0
+    before = gate.available() if gate else 0
     for model in going:
         yield LoadProgress(f"unloading {model.name}", unloads=model.name)
         await unload(client, server, model)
-    if going and is_local(server.url):
+    if going and gate:
         async with aclosing(gate.wait(before, sum(model.size_bytes for model in going))) as steps:
             async for step in steps:
                 yield step

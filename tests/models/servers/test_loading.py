@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.servers import LoadProgress
+from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import Loader
-from lmtui.models.servers.server_client import MemoryGate
+from lmtui.models.servers.lm_studio import load
+from lmtui.models.servers.server_client import LoadRequest, MemoryGate, ServerClient
 from tests.models.fake_server import FakeServer, Reply, Serve, failed, listing, ok
 from tests.models.servers.answers import (
     LLAMA_CPP_PROPS,
@@ -42,9 +43,7 @@ async def told(server: FakeServer, model: str, window_tokens: int = 0, **options
 
 def loaded_with(body: dict[str, Any]) -> Reply:
     config = {"context_length": body.get("context_length", 4096)}
-    return ok(
-        {"type": "llm", "instance_id": body["model"], "status": "loaded", "load_time_seconds": 9.1, "load_config": config}
-    )
+    return ok({"instance_id": body["model"], "status": "loaded", "load_config": config})
 
 
 def unloaded(body: dict[str, Any]) -> Reply:
@@ -81,17 +80,14 @@ async def test_progress_is_told_while_a_load_takes_time_and_closing_gives_it_up(
     async with aclosing(loader(server).load(QWEN)) as steps:
         for _ in range(3):
             step = await anext(steps)
-            assert step.text.startswith(f"loading {QWEN}, ")
-            assert step.ratio == -1.0
+            assert (step.text.startswith(f"loading {QWEN}, "), step.ratio) == (True, -1.0)
     while server.ends < len(server.asked):
         await asyncio.sleep(0.01)
 
 
 FAULTS: dict[str, tuple[Reply, Fault, str]] = {
-    "no memory": (
-        failed(500, "Model loading was stopped due to insufficient system resources."),
-        Fault.REJECTED, "Unload another model, or ask for a smaller window.",
-    ),
+    "no memory": (failed(500, "Model loading was stopped due to insufficient system resources."),
+        Fault.REJECTED, "Unload another model, or ask for a smaller window."),
     "key": (failed(401, "invalid token"), Fault.KEY_REFUSED, "LLM_API_KEY"),
     "gone": (failed(404, "Model not found"), Fault.UNKNOWN_MODEL, "Look again"),
     "boom": (failed(500, "exit code 18446744072635810000"), Fault.SERVER_ERROR, "server's log"),
@@ -105,8 +101,7 @@ async def test_a_load_that_fails_says_why_and_the_way_out(serve: Serve, reply: R
     server = await serve({"/api/v1/models": LM_STUDIO, LOAD: reply})
     with pytest.raises(ProviderError) as caught:
         await told(server, QWEN)
-    assert caught.value.fault is fault
-    assert hint in caught.value.hint
+    assert (caught.value.fault, hint in caught.value.hint) == (fault, True)
 
 
 def measured(*values: int) -> Iterator[int]:
@@ -122,7 +117,7 @@ async def test_the_wait_for_memory_has_an_end_and_is_none_where_nothing_went() -
     assert [step.split()[0] for step in steps] == ["waiting", "waiting", "swap"]
 
 
-async def test_a_load_waits_until_memory_is_back(serve: Serve) -> None:
+async def test_a_load_waits_until_memory_is_back_and_makes_no_room_elsewhere(serve: Serve) -> None:
     values = measured(*(gib * GIB for gib in (4, 4, 4, 12, 22)))
     gate = MemoryGate(available=lambda: next(values), tick_s=0.0)
     server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with, UNLOAD: unloaded})
@@ -131,6 +126,11 @@ async def test_a_load_waits_until_memory_is_back(serve: Serve) -> None:
     assert waits[0] == "waiting for memory: 4.0 of 16.6 GiB are free"
     assert "12.0 of 16.6" in waits[-1]
     assert steps.index(waits[-1]) < next(at for at, step in enumerate(steps) if step.startswith("loading"))
+    models = (ServedModel("other", load=LoadState.LOADED, size_bytes=GIB), ServedModel(QWEN, size_bytes=GIB))
+    elsewhere = LoadRequest(ServerFound(ServerKind.LM_STUDIO, "http://192.0.2.1", models), models[1])
+    async with ServerClient(server.url) as client:
+        steps = [each.text async for each in load(client, replace(elsewhere, gate=MemoryGate(lambda: 0)))]
+    assert steps[0].startswith("loading"), "of another machine's memory nothing is known"
 
 
 def done(body: dict[str, Any]) -> Reply:
