@@ -65,7 +65,7 @@ def _program_rows() -> Iterable[CheckRow]:
     yield CheckRow("tokens", OK, f"counted by {counter_name()}")
     if unread := sorted(_NOT_READ & os.environ.keys()):
         hint = "They are of other programs; see `lmtui help coming-from`."
-        yield CheckRow("environment", WARNING, f"set, but not read by lmtui: {', '.join(unread)}", hint)
+        yield CheckRow("environment", NONE, f"set, but not read by lmtui: {', '.join(unread)}", hint)
     for name, folder in (("settings", config_dir()), ("state", state_dir())):
         is_writable = os.access(_nearest(folder), os.W_OK)
         yield _row(name, str(folder), "Set LMTUI_HOME to a folder that can be written.", is_well=is_writable)
