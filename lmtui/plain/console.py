@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -110,8 +111,7 @@ def ask_for_trust(plain: PlainSession) -> None:
 
 
 def _choose_reach(plain: PlainSession, server: str, reach: Reach) -> None:
-    servers = plain.host.extensions[ToolServers]
-    plain.loop.do(lambda: servers.choose_reach(server, reach))
+    plain.loop.do(lambda: plain.host.extensions[ToolServers].choose_reach(server, reach))
 
 
 PLAN_CHOICES = (
@@ -278,7 +278,14 @@ def run_plain(open_host: Callable[[], SessionHost], session_id: str, task: str, 
     terminal = Terminal(state_dir() / "history" / "plain")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave_now)
-    return Console(terminal).run(open_host, session_id, task, is_demo=is_demo)
+    before = termios.tcgetattr(sys.stdin)
+    now = [*before[:3], before[3] | termios.NOFLSH, *before[4:]]  # ctrl+c keeps what was typed
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, now)
+    try:
+        return Console(terminal).run(open_host, session_id, task, is_demo=is_demo)
+    finally:
+        with contextlib.suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 def _leave_now(*_: object) -> None:
@@ -403,6 +410,7 @@ class Console:
     def _stop(self) -> None:
         self._stops += 1
         if self._stops > 1:
+            self._terminal.drop_typed()  # the shell shall not get it
             raise KeyboardInterrupt
         self._terminal.say("\nstopping; press ctrl+c again to quit")
         self._plain.act(lambda session: session.interrupt())

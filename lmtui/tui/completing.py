@@ -103,8 +103,7 @@ def wanted_at(text: str, row: int, column: int, commands: CommandTable) -> Compl
         if call is not None and call.command is not None and call.command.values:
             start = text.index(" ") + 1
             return CompletionRequest("value", text[start:].strip(), 0, start, len(text), call.command.values)
-    line = text.split("\n", row + 1)[row][:column]
-    begun = _BEGUN.search(line)
+    begun = _BEGUN.search(text.split("\n", row + 1)[row][:column])
     if begun is None:
         return None
     query = begun["quoted"] if begun["quoted"] is not None else begun["plain"]

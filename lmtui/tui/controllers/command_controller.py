@@ -211,8 +211,7 @@ def help_rows(here: Sequence[Command]) -> list[Choice]:
     def group(each: Command) -> str:
         return group_of(each) if each.scope in (Scope.APP, Scope.WORKBENCH) else each.scope[:1].upper() + each.scope[1:]
 
-    order = [*GROUPS, "General"]
-    groups = dict.fromkeys((*order, *map(group, COMMANDS)))
+    groups = dict.fromkeys((*[*GROUPS, "General"], *map(group, COMMANDS)))
     every = [row(each, name) for name in groups for each in COMMANDS if group(each) == name]
     return [*(row(each, HERE) for each in here), *(row(command(each), USUAL) for each in USUAL_IDS), *every]
 
@@ -285,8 +284,7 @@ class AppController:
         if self._here not in PALETTE_SCOPES:
             return
         found = [each for each in of_scope(Scope.APP, self._here) if each.id != "app.palette"]
-        order = [*GROUPS, "General"]
-        found.sort(key=lambda each: order.index(group_of(each)))
+        found.sort(key=lambda each: [*GROUPS, "General"].index(group_of(each)))
         choices = [_choice(each, group_of(each)) for each in found]
         by_action = {each.action: each for each in found}
         recent = [_choice(by_action[each], RECENT) for each in self._recent if each in by_action]

@@ -83,8 +83,7 @@ class Sending:
             self._workbench.say("! runs a shell command; !! hides it from the model")
 
     def _take_back(self, _: str) -> None:
-        text = self._last_waiting()
-        self._workbench.prompt.put_before(text)
+        self._workbench.prompt.put_before(self._last_waiting())
         self._workbench.prompt.focus()
         self._workbench.draw()
 

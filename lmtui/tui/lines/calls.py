@@ -223,8 +223,7 @@ class CallBlock(Block):
 
     def copy_text(self) -> str:
         """Return the call and its result."""
-        title = self._started.title or self._started.tool
-        return f"{title}\n{self._result()}".rstrip("\n")
+        return f"{self._started.title or self._started.tool}\n{self._result()}".rstrip("\n")
 
     def search_text(self) -> str:
         """Return the tool, its arguments, what it changed, and all of its result."""

@@ -267,6 +267,5 @@ class DiffPainter:
         for part in fold(body, self.text_width):
             first = not found
             lead: Line = ((numbers if first else " " * len(numbers), "muted"), (f"{sign if first else ' '} ", sign_role))
-            rest = width - width_of(lead)
-            found.append((*lead, *fill(part, rest, ground)))
+            found.append((*lead, *fill(part, width - width_of(lead), ground)))
         return found

@@ -182,8 +182,7 @@ class TreeRows:
         entries = self._listings.get(path, ())
         if self.shows_hidden or not self._ignored or self.is_ignored(path):
             return entries
-        ignored = self._ignored
-        return [entry for entry in entries if entry.path not in ignored]
+        return [entry for entry in entries if entry.path not in self._ignored]
 
 
 _OPEN, _CLOSED, _INDENT = "▾ ", "▸ ", "  "

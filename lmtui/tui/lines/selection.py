@@ -104,8 +104,7 @@ class CopyMode:
                 self.line = max(0, min(last, target))
 
     def _move_by_word(self, text: str, *, is_back: bool) -> None:
-        lead = self.source.lead_of(self.line)
-        starts = [match.start() for match in _WORD.finditer(text, lead)]
+        starts = [match.start() for match in _WORD.finditer(text, self.source.lead_of(self.line))]
         found = [at for at in starts if (at < self.column if is_back else at > self.column)]
         if found:
             self.column = found[-1] if is_back else found[0]
