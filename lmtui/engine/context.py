@@ -431,8 +431,7 @@ class Conversation:
             self._add(Entry(message, call_id, "result", is_ok=False))
             return
         title = f"result of {event.tool} {begun.title}".strip()[:_MAX_TITLE_CHARS]
-        outcome = event.summary or ("" if event.ok else "failed")
-        about = (event.tool, begun.title, outcome)
+        about = (event.tool, begun.title, event.summary or ("" if event.ok else "failed"))
         self._add(Entry(message, call_id, title, "", *about, is_ok=event.ok, files=self._files.pop(call_id, ())))
 
 

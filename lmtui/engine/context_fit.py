@@ -255,8 +255,7 @@ def offer_long_tools(agent: Agent, free_tokens: int) -> None:
     budget = agent.model.window.budget
     more = budget.scaled(budget.tools_size(long) - budget.tools_size(agent.specs()))
     if more * _LEAST_ROOM <= free_tokens:
-        event = ToolSetChanged(agent=agent.id, tools=ToolSet.LONG, why="the work is long")
-        agent.emit(event)
+        agent.emit(ToolSetChanged(agent=agent.id, tools=ToolSet.LONG, why="the work is long"))
 
 
 MOST_OFTEN = 20

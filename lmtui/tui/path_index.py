@@ -111,6 +111,7 @@ def offered_paths(index: FuzzyPaths, query: str, recent: Sequence[str]) -> list[
     """Return a few paths to complete what is typed; for nothing, what was used lately and the top of the workspace."""
     if query:
         return [path for path in index.search(query, recent)[0] if path.casefold() != query.casefold()][:MAX_FOUND]
-    lately = [path for path in recent if path in frozenset(index.paths)]
+    known = frozenset(index.paths)
+    lately = [path for path in recent if path in known]
     top = (path for path in index.paths if path.find("/") in (-1, len(path) - 1))
     return list(dict.fromkeys((*lately, *top)))[:MAX_FOUND]

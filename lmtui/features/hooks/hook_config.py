@@ -379,8 +379,7 @@ def matched_names(call: HookCall) -> tuple[str, ...]:
 
 
 def _their_input(tool: str, arguments: Mapping[str, object], root: str) -> dict[str, object]:
-    fields = _FIELDS.get(tool, {})
-    told = {fields.get(name, name): value for name, value in arguments.items()}
+    told = {_FIELDS.get(tool, {}).get(name, name): value for name, value in arguments.items()}
     if "file_path" in told and isinstance(told["file_path"], str):
         told["file_path"] = f"{root}/{told['file_path']}".rstrip("/")
     return told

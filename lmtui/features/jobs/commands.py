@@ -45,8 +45,7 @@ async def add_job(context: CommandContext, text: str) -> Result:
 
 async def _status(context: CommandContext) -> tuple[str, str]:
     offers = context.host.extensions
-    records = await offers[Jobs].read() if Jobs in offers else ()
-    return "jobs", str(len(records) or "")
+    return "jobs", str(len(await offers[Jobs].read() if Jobs in offers else ()) or "")
 
 
 def split_schedule(text: str) -> tuple[str, str]:

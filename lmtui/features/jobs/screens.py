@@ -21,7 +21,9 @@ from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 NEW = "new"
-SIGNS: dict[str, Span] = {"running": ("●", "accent"), "waiting": ("◔", ""), "paused": ("–", "muted"), "done": ("✓", "good")}
+SIGNS: dict[str, Span] = {
+    "running": ("●", "accent"), "waiting": ("◔", ""), "paused": ("–", "muted"), "done": ("✓", "good"), "failed": ("✗", "bad"),
+}  # fmt: skip
 EMPTY = """\
 No jobs yet. A job is a task that runs at its scheduled time, while
 lmtui is open in this folder or `lmtui scheduler` is running there.
@@ -68,7 +70,7 @@ class JobList(ListDialog[JobRecord, str | None]):
 
     def line(self, row: JobRecord, width: int) -> Line:
         """Return a job in aligned columns."""
-        sign, style = SIGNS[row.state]
+        sign, style = SIGNS[row.shown_state]
         outcome = "no server yet" if row.tries else sanitize_line(row.last_outcome).partition(":")[0]
         room = max(10, width - _WHEN_CELLS - 5 - 18)
         return (

@@ -101,8 +101,7 @@ class WorkspaceJobs(WorkspaceFeature):
         self._scheduler.wake()
 
     async def run_now(self, job_id: str) -> JobRecord:
-        now = datetime.now(UTC)
-        return await self._change_one(job_id, lambda job: replace(fresh(job), due=now, is_enabled=True))
+        return await self._change_one(job_id, lambda job: replace(fresh(job), due=datetime.now(UTC), is_enabled=True))
 
     async def pause(self, job_id: str) -> JobRecord:
         return await self._change_one(job_id, lambda job: replace(job, is_enabled=False))

@@ -88,6 +88,12 @@ class JobRecord:
             return "paused"
         return "waiting" if self.due is not None or self.schedule == "startup" else "done"
 
+    @property
+    def shown_state(self) -> str:
+        """Return the state for a person: of what is done also whether it failed."""
+        is_failed = self.state == "done" and self.last_outcome and not self.last_outcome.startswith("done")
+        return "failed" if is_failed else self.state
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
@@ -170,10 +176,9 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
     if not records:
         yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
     for job in by_time(records):
-        is_failed = job.state == "done" and job.last_outcome and not job.last_outcome.startswith("done")
         where = f" · session {job.last_session}" if job.last_session else ""
         about = f"{sanitize_line(job.title)}  {job_text(job, now)}{where}"
-        yield f"{job.id}  {'failed' if is_failed else job.state:<8} {when_text(job, now):<18} {about}"
+        yield f"{job.id}  {job.shown_state:<8} {when_text(job, now):<18} {about}"
 
 
 def job_text(job: JobRecord, now: datetime) -> str:

@@ -184,8 +184,7 @@ async def serve(call: CommandCall) -> NoReturn:
     Raises:
         UsageError: a tool cannot be served.
     """
-    wanted = call.arguments.tools or "read"
-    specs = served_tools(str(call.workspace.workspace), wanted)
+    specs = served_tools(str(call.workspace.workspace), call.arguments.tools or "read")
     if sys.stdin.isatty():
         print("Waiting for an MCP client on standard input; docs/mcp.md shows how to configure one.", file=sys.stderr)
     async with call.open_host() as host:

@@ -39,8 +39,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
 
     async def _look(self) -> None:
         self._in_use = await self._skills.in_use(self._session) if self._session else ()
-        tools = await asyncio.to_thread(self._skills.promoted)
-        self.show([*await self._skills.found(), *tools])
+        self.show([*await self._skills.found(), *await asyncio.to_thread(self._skills.promoted)])
 
     def key(self, row: Skill | PromotedTool) -> str:
         """Return the name, and whether it is a skill's or a tool's."""

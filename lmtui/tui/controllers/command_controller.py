@@ -211,7 +211,7 @@ def help_rows(here: Sequence[Command]) -> list[Choice]:
     def group(each: Command) -> str:
         return group_of(each) if each.scope in (Scope.APP, Scope.WORKBENCH) else each.scope[:1].upper() + each.scope[1:]
 
-    groups = dict.fromkeys((*[*GROUPS, "General"], *map(group, COMMANDS)))
+    groups = dict.fromkeys((*GROUPS, "General", *map(group, COMMANDS)))
     every = [row(each, name) for name in groups for each in COMMANDS if group(each) == name]
     return [*(row(each, HERE) for each in here), *(row(command(each), USUAL) for each in USUAL_IDS), *every]
 

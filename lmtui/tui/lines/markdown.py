@@ -395,8 +395,7 @@ class _Document:
         return max(8, self._width - sum(cell_len(text) for _, rest in self._prefixes for text, _ in rest))
 
     def _emit(self, line: Line) -> None:
-        width = self._inner_width()
-        parts = [part for each in split_lines(line) for part in wrap(each, width)]
+        parts = [part for each in split_lines(line) for part in wrap(each, self._inner_width())]
         self._put(parts)
 
     def _put(self, lines: list[Line]) -> None:
