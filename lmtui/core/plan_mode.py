@@ -248,8 +248,7 @@ def approve(
     events: list[Event] = [PlanChanged(plan=adopt_steps(plan, chosen.steps))]
     if state.is_on:
         events.append(ModeChanged(mode=str(state.before)))
-    is_edited = edited is not None and edited != asked.proposal
-    changed = edited if is_edited else None
+    changed = edited if edited is not None and edited != asked.proposal else None
     events.append(PlanDecided(proposal_id=asked.proposal_id, outcome=PlanOutcome.APPROVED, by=by, edited=changed, rules=rules))
     return events
 

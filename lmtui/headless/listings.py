@@ -266,7 +266,8 @@ async def _run_line(sandbox: Sandbox, line: str) -> None:
 
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
     found = archive_of(workspace).sessions(arguments.search, arguments.limit)
-    nothing = "no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`")
+    is_any = not arguments.search and arguments.limit > 0
+    nothing = "no sessions" + (" yet; start one with `lmtui`" if is_any else " match")
     print_report([asdict(each) for each in found], map(summary_line, found) if found else [nothing], is_json=arguments.json)
     return 0
 
@@ -293,7 +294,7 @@ async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int
     servers = await Servers(loaded.config).find_answering()
     silent = silent_address(loaded.config, servers)
     print_report([asdict(server) for server in servers], as_table(servers, silent=silent), is_json=arguments.json)
-    return 0 if any(server.models for server in servers) else 1
+    return 0 if any(server.models for server in servers) and not silent else 1
 
 
 async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:

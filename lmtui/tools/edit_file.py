@@ -333,8 +333,7 @@ def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: boo
                 found = bare[place : place + len(wanted)]
                 block = _bare(_reindented(replace, wanted, found, unit).strip("\r\n")) if replace.strip() else []
                 ending = lines[place + len(wanted) - 1]
-                last = ending[len(ending.rstrip("\r\n")) :]
-                ends = [newline] * (len(block) - 1) + [last]
+                ends = [newline] * (len(block) - 1) + [ending[len(ending.rstrip("\r\n")) :]]
                 lines[place : place + len(wanted)] = [line + end for line, end in zip(block, ends, strict=False)]
             return Edited("".join(lines), len(places), remark)
     raise ToolError(f"the text is not in the file; nothing was changed. {nearest_region(bare, wanted)}")

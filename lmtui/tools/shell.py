@@ -352,8 +352,7 @@ async def _diff(arguments: GitDiffArguments, context: ToolContext) -> ToolResult
     note = f"\n({pluralize(left_out, 'file')} left out: secrets, or forbidden; git_diff of one asks)" if left_out else ""
     if not shown:
         return ToolResult(f"no differences{note}", "none")
-    whole = [arguments.path] if arguments.path else []
-    paths = ["--", *(shown if left_out else whole)]
+    paths = ["--", *(shown if left_out else [arguments.path] if arguments.path else [])]
     result = await _git(context, "diff", "--no-ext-diff", "--no-textconv", *staged, *paths)
     return ToolResult((result.output.rstrip("\n") or "no differences") + note)
 

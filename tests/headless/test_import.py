@@ -14,12 +14,12 @@ from lmtui.core.events import MessageAdded
 from lmtui.features.memory.memory_files import MemoryFiles
 from lmtui.headless.listings import REPORTS
 
-JOB = {"id": "a", "name": "Nightly", "schedule": "0 9 * * *", "prompt": "run the tests"}
 TOLD = [("system", "s"), ("user", "Fix it"), ("assistant", None), ("tool", "out"), ("assistant", "Done.")]
 FILES = {
-    "cron.json": json.dumps([JOB]),
+    "cron.json": '[{"id": "a", "name": "Nightly", "schedule": "0 9 * * *", "prompt": "run the tests"}]',
     "LAO_MEMORY.md": "# Memory\n- The car is red\n",
-    ".lao/skills/tidy.md": "---\nname: tidy\ndescription: Tidy up\n---\nTidy.\n",
+    ".lao/skills/tidy/SKILL.md": "---\nname: tidy\ndescription: Tidy up\n---\nTidy.\n",
+    ".lao/skills/dust.md": "---\nname: dust\ndescription: Dust off\n---\nDust.\n",
     ".lmagent/sessions/20260101_abc.json": json.dumps({
         "metadata": {"task": "Fix the parser", "created": "2026-01-01T10:00:00"},
         "messages": [{"role": role, "content": text} for role, text in TOLD],
@@ -28,8 +28,8 @@ FILES = {
 
 
 def imported(folder: Path, *, yes: bool = True) -> int:
-    loaded = load_config(folder, {}, {"sandbox": "process"})
-    return asyncio.run(REPORTS["import"](folder, loaded, argparse.Namespace(yes=yes)))
+    words = argparse.Namespace(yes=yes)
+    return asyncio.run(REPORTS["import"](folder, load_config(folder, {}, {"sandbox": "process"}), words))
 
 
 def test_what_earlier_programs_left_is_listed_and_taken_over_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,16 +41,16 @@ def test_what_earlier_programs_left_is_listed_and_taken_over_once(tmp_path: Path
     assert (imported(tmp_path, yes=False), archive_of(tmp_path).sessions()) == (3, [])
     assert imported(tmp_path) == 0
     (found,) = archive_of(tmp_path).sessions()
-    assert (found.title, found.id[:15], MemoryFiles(tmp_path).notes()[0].text) == (
-        "Fix the parser", "20260101_100000", "The car is red",
-    )  # fmt: skip
-    said = [each.event.text for each in session_events(tmp_path, found.id) if isinstance(each.event, MessageAdded)]
-    assert said == ["Fix it", "Done."]
-    assert (tmp_path / ".lmagent/skills/tidy/SKILL.md").read_text() == FILES[".lao/skills/tidy.md"]
+    told = found.title, found.id[:15], MemoryFiles(tmp_path).notes()[0].text
+    assert told == ("Fix the parser", "20260101_100000", "The car is red")
+    said = (each.event for each in session_events(tmp_path, found.id))
+    assert [each.text for each in said if isinstance(each, MessageAdded)] == ["Fix it", "Done."]
+    kept = [(tmp_path / f".lmagent/skills/{name}/SKILL.md").read_text() for name in ("tidy", "dust")]
+    assert kept == [FILES[".lao/skills/tidy/SKILL.md"], FILES[".lao/skills/dust.md"]]
     capsys.readouterr()
     assert imported(tmp_path) == 1
     out = capsys.readouterr().out
-    assert (out.count("it is there already"), "not imported: skill from .lao/skills/tidy.md" in out) == (3, True)
+    assert (out.count("it is there already"), "not imported: skill from .lao/skills/dust.md" in out) == (3, True)
 
 
 @pytest.mark.parametrize("text", ["{", '{"jobs": []}', '[{"schedule": 1}]'])

@@ -503,8 +503,10 @@ async def _show(shelf: SkillShelf, arguments: argparse.Namespace) -> int:
 
 
 def imports(host: FeatureHost) -> list[Import]:
-    """Return the skills in `.lao/skills`, one Markdown file each."""
+    """Return the skills in `.lao/skills`, one Markdown file each or one folder with a `SKILL.md`."""
     folder, add, is_for_all = ".lao/skills", host.extensions[SkillFiles].add, False
-    names = [name for name, kind in list_plain(host.workspace, folder) if kind == "file" and name.endswith(".md")]
+    listed = list_plain(host.workspace, folder)
+    names = [name for name, kind in listed if kind == "file" and name.endswith(".md")]
+    names += [f"{name}/SKILL.md" for name, kind in listed if kind == "folder"]
     texts = {name: text_to_import(host.workspace, f"{folder}/{name}") for name in names}
-    return [Import(f"skill from {folder}/{name}", partial(add, text, is_for_all)) for name, text in texts.items()]
+    return [Import(f"skill from {folder}/{name}", partial(add, text, is_for_all)) for name, text in texts.items() if text]
