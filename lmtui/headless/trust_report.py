@@ -40,7 +40,9 @@ def ask_trust(items: Sequence[TrustItem], choose: Callable[[str, Reach], object]
     servers = list(dict.fromkeys(item.server for item in items if item.server))
     offer = f", {_KEY} to choose where a server runs" if servers else ""
     typed = read(f"Trust all of this as it is now? [y/N{offer}] ").strip().lower()
-    if typed != _KEY or not servers:
+    if typed not in (*YES, "n", "no", "", _KEY if servers else ""):
+        return ask_trust(items, choose, read, say)
+    if typed != _KEY:
         return typed
     which = 0 if len(servers) == 1 else pick(servers, "which server? ", read, say)
     reach = None if which is None else pick(list(Reach), f"where does {sanitize_line(servers[which])} run? ", read, say)

@@ -313,8 +313,7 @@ def _tail(request: ModelRequest) -> dict[str, object]:
     tools = () if request.hold is ToolChoice.NONE else request.tools
     if request.hold is ToolChoice.LOOK:  # a model that is pressed would write whatever it has
         tools = tuple(spec for spec in tools if traits_of(spec.name).file_effect in (FileEffect.SHOWS, FileEffect.LISTS))
-    schema = answer_schema(tools, may_end=not tools or request.hold is ToolChoice.AUTO)
-    return _held_to(schema)
+    return _held_to(answer_schema(tools, may_end=not tools or request.hold is ToolChoice.AUTO))
 
 
 def _held_to(schema: Mapping[str, object]) -> dict[str, object]:

@@ -137,8 +137,7 @@ class WorkspaceGuard:
         fresh = [place for place, kind, _, _ in found if place not in known and kind not in ("git", "gitfile")]
         self._known = {place: inode for place, _, _, inode in found}
         notable = tuple(_shown(*place) for place in fresh) if known else ()
-        notes = (_NOTABLE.format(paths=_listed(notable)),) if notable else ()
-        return Findings((), notable, notes)
+        return Findings((), notable, (_NOTABLE.format(paths=_listed(notable)),) if notable else ())
 
     async def _set_aside(self, places: Sequence[_Place]) -> tuple[dict[_Place, str], str]:
         """Return where each is now, and why something could not be moved."""

@@ -137,7 +137,7 @@ def test_a_change_is_asked_about_beside_what_is_trusted_and_says_what_was_there_
 
 def test_where_a_server_runs_is_chosen_before_the_yes(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder.path / ".mcp.json").write_text(json.dumps(SERVERS))
-    typed = ["s", "3", "y"]
+    typed = ["v", "s", "3", "y"]
     asked: list[str] = []
 
     def read(question: str = "") -> str:
@@ -149,7 +149,7 @@ def test_where_a_server_runs_is_chosen_before_the_yes(folder: Folder, monkeypatc
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
     assert folder.trust() == 0
     said = folder.said()
-    assert asked[0] == "Trust all of this as it is now? [y/N, s to choose where a server runs] "
+    assert asked[0] == asked[1] == "Trust all of this as it is now? [y/N, s to choose where a server runs] "
     assert "3. on this machine without a sandbox" in said
     assert "paper: outside the sandbox, python3 paper_server.py, as you chose" in said
     assert "From now on: 1 MCP server." in said

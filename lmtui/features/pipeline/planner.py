@@ -107,8 +107,7 @@ def read_tasks(answer: str, *, may_be_empty: bool = False) -> list[TaskDraft]:
     Raises:
         ToolError: the answer has no tasks, is not whole JSON, or its tasks cannot be done; says what is wrong and the form.
     """
-    text = answer.rpartition("</think>")[2].partition("<think>")[0]
-    values = _values(text)
+    values = _values(answer.rpartition("</think>")[2].partition("<think>")[0])
     written = (_WrittenTask.model_validate(each) for value in values for each in _tasks_in(value))
     drafts = [TaskDraft(spec, each.after) for each in written if title_key((spec := _spec(each)).title) not in _PLACEHOLDERS]
     if may_be_empty and not drafts and any(value in ([], {"tasks": []}) for value in values):

@@ -270,8 +270,7 @@ class PipelineService(WorkspaceFeature):
 
     async def gate(self, plan: str) -> tuple[PipelinePlan, list[str]]:
         """Return why a plan is not done, empty where it is; its checks run."""
-        found = await self.find(plan)
-        runner = PlanRunner(self.host, self._file, found, self.options(), RunWatcher(on_note=self.on_note))
+        runner = PlanRunner(self.host, self._file, await self.find(plan), self.options(), RunWatcher(on_note=self.on_note))
         reasons = await self._judge(runner)
         return runner.plan, reasons
 

@@ -26,6 +26,8 @@ from lmtui.features.service import CommandCall
 EXIT_NOT_DONE = 2
 _MAX_REPORT_BYTES = 64_000_000
 _COUNTS = {"status": (0,), "preflight": (1,), "answer": range(3, 10_000)} | dict.fromkeys(map(str, TaskAction), (2,))
+_TAKES = {"status": "no more words", "preflight": "PLAN", "answer": "PLAN N TEXT"}
+_TAKES |= dict.fromkeys(map(str, TaskAction), "PLAN N")
 _ACTIONS = ("run", "preflight", "status", "retry-failed", "done", "gates", "report", "answer", *map(str, TaskAction))
 
 
@@ -69,7 +71,8 @@ async def pipeline(call: CommandCall) -> int:
         case "report", ["check" | "migrate" as verb, path]:
             return await _read_report(call, path, migrates=verb == "migrate")
         case action, words if len(words) not in _COUNTS.get(action, range(2)):
-            raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")
+            takes = _TAKES.get(action, "at most one PLAN")
+            raise UsageError(f"`lmtui pipeline {action}` takes {takes}", "`lmtui pipeline --help` lists the actions.")
         case _, [_, number, *_] if not number.isdecimal():
             raise UsageError(f"{number[:40]!r} is not a task number")
         case "run", [] if arguments.architect_only:

@@ -87,8 +87,7 @@ def has_required(spec: ToolSpec, names: Iterable[str]) -> bool:
 
 def type_of(spec: ToolSpec, name: str) -> str:
     """Return the JSON type of a parameter, empty where unknown."""
-    schema = parameters(spec).get(own_parameter(spec, name), {})
-    kind = schema.get("type")
+    kind = parameters(spec).get(own_parameter(spec, name), {}).get("type")
     return kind if isinstance(kind, str) else ""
 
 
