@@ -160,7 +160,7 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
     for text in loaded.retired:
         say(text, file=sys.stderr)
     if loaded.ignored and not hasattr(arguments, "revoke"):
-        say(f"not taken from this untrusted folder: {', '.join(loaded.ignored)} (lmtui trust)", file=sys.stderr)
+        say(f"ignored until you trust this folder: {', '.join(loaded.ignored)} (lmtui trust)", file=sys.stderr)
     return workspace, loaded
 
 
@@ -356,7 +356,7 @@ def _check_attempts(arguments: argparse.Namespace) -> None:
     least, most = 1 if arguments.models else 2, 16 // (len(arguments.models) or 1)
     arguments.attempts = least if arguments.attempts is None else arguments.attempts
     if not least <= arguments.attempts <= most:
-        raise UsageError(f"--attempts takes a number from {least} to {most} here, as at most 16 are made")
+        raise UsageError(f"--attempts takes a number from {least} to {most} here; 16 attempts are the limit")
     others = ("goes_on", "resume", "output_schema", "output_last_message", "ephemeral")
     if arguments.output == "stream-json" or any(getattr(arguments, name) for name in others):
         raise UsageError("--attempts is for a new session, with text or --output json", "Leave the other options out.")

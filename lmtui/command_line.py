@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         hint = f"  {self.epilog}" if self.behind else ""
         unknown = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0] if message else ""
         if message.startswith("unrecognized") and unknown.startswith("--"):
-            near = difflib.get_close_matches(unknown, self._option_string_actions, n=1)
+            near = difflib.get_close_matches(unknown, self._option_string_actions, n=1, cutoff=0.7)
             message = f"unknown option {unknown}."
             hint = f" Did you mean {near[0]}?" if near else f" `{self.prog} --help` lists the options."
         self.exit(EXIT_USAGE, f"{self.prog}: {message}{hint}\n")
@@ -180,7 +180,7 @@ async def until_stopped(work: Awaitable[T], told: str) -> T | None:
 
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
-TRUST_HINT = "`lmtui trust` shows it and asks; until then it does not hold."
+TRUST_HINT = "`lmtui trust` shows it and asks; until then lmtui ignores it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +420,7 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
         option("--revoke", nargs="?", const="", metavar="DIR", help="revoke it, here or in DIR"),
     )),
     "import": lambda: with_report(make_parser(
-        "import", "Import what LMAgent, Archon and LAO left in this folder.", "lmtui import",
+        "import", "Import jobs, notes, skills and sessions of LMAgent and LAO.", "lmtui import",
         option("--yes", action="store_true", help="import without asking"),
     ), has_json=False),
     "help": lambda: make_parser(

@@ -361,7 +361,7 @@ class SlashCommands:
         if name in self._short:
             text = "\n\n".join([f"{self._short[name]} {argument}".strip(), *beside])
         elif name.lower() in _SCREEN_ONLY:
-            say(f"/{sanitize_line(name)} is the editor's own business here: use its list of sessions, or start a new one.\n")
+            say(f"/{sanitize_line(name)} is not available here: use the editor's list of sessions, or start a new one.\n")
             return None
         return await self._take(await run_typed(self._context, text), sanitize_line(name), say)
 
@@ -386,7 +386,7 @@ class SlashCommands:
                 if await self._is_yes(title, text, say):
                     say(_block(("merged", *await review.keep(None))))
             case command.Ask(question=question):
-                say(f"{sanitize_line(question)}: write it behind the command, as in /{name} WORDS.\n")
+                say(f"{sanitize_line(question)}: write it after the command, as in /{name} WORDS.\n")
             case _:
                 say(f"/{name} is not available in an editor.\n")
         return None

@@ -370,7 +370,7 @@ class SessionArchive:
             now = read_time(str(session.metadata.get("created")))
         new_id = f"{now.astimezone(UTC):%Y%m%d_%H%M%S}_{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
         if any(path.stem[-6:] == new_id[-6:] for path in self._store.paths()):
-            return "it is there already"
+            return "it already exists"
         self._write(new_id, [Envelope(number, now, new_id, event) for number, event in enumerate(added, 1)])
         return new_id
 

@@ -154,7 +154,7 @@ def _known(rule: Rule, tools: ToolRegistry) -> Rule:
         raise UsageError(f"Rule {rule} never matches: {error}", f"Tools: {', '.join(tools.names())}.") from error
 
 
-_HEADER = "# Rules that hold beyond a session. Delete a line to revoke one.\n\n"
+_HEADER = "# Rules for all sessions. Delete a line to revoke a rule.\n\n"
 _Tables = dict[
     str, dict[Effect, Annotated[list[str], BeforeValidator(lambda found: [found] if isinstance(found, str) else found)]]
 ]
@@ -247,7 +247,7 @@ def _changing(workspace: Path, scope: GrantScope, effect: Effect) -> Iterator[li
             write_whole(rules_file(), _HEADER + tomlkit.dumps(document), errors="strict")
     except (OSError, UnicodeEncodeError) as error:
         why = "a name in it is not text" if isinstance(error, UnicodeError) else error.strerror
-        raise ConfigError(f"{rules_file()} could not be changed: {why}", "What you said holds for this session.") from error
+        raise ConfigError(f"{rules_file()} could not be changed: {why}", "It applies to this session only.") from error
 
 
 def _read() -> _Tables:
@@ -257,7 +257,7 @@ def _read() -> _Tables:
         return {}
     except ValidationError as error:
         place = ", ".join(map(str, error.errors()[0]["loc"][:2]))
-        hint = f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test)."
+        hint = f"Fix it: each of {', '.join(Effect)} is a list of texts such as Shell(make test)."
         raise ConfigError(f"{rules_file()}: {place} is not a list of rules", hint) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{rules_file()} cannot be read: {error}", "Fix it or delete it.") from error

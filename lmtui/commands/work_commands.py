@@ -38,7 +38,7 @@ from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.servers import server_lines
 from lmtui.core.workspace import Changes
 
-_PLAN_HEAD = "# The plan as YAML. Change, add, move or delete what you like; lines that begin with # do not count.\n\n"
+_PLAN_HEAD = "# The plan as YAML. Change, add, move or delete what you like; lines that begin with # are ignored.\n\n"
 _HEAD = ("title", "goal", "risks", "steps")
 _STEP = ("id", "text", "files", "commands", "verification", "risk", "depends_on")
 

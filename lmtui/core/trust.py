@@ -43,7 +43,7 @@ def check_shown(items: Sequence[TrustItem], shown: Sequence[TrustItem]) -> None:
         ConfigError: something is there that was not shown, or was another.
     """
     if not set(items) <= set(shown):
-        raise ConfigError("What the folder brings changed meanwhile.", "Look at it again (/trust, lmtui trust).")
+        raise ConfigError("The folder's extensions have changed.", "Review them again: /trust, or `lmtui trust`.")
 
 
 def kinds_text(items: Sequence[TrustItem]) -> str:

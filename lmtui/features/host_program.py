@@ -15,7 +15,7 @@ import psutil
 
 MAX_OUTPUT_BYTES, MAX_ERROR_BYTES = 1_048_576, 65_536
 _MOST_READ_BYTES = 16_777_216
-FLOODS = "wrote more than anybody reads"
+FLOODS = "wrote too much output"
 _AFTERWARDS_S, _KILLED_S = 0.5, 5.0
 
 

@@ -101,8 +101,8 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
         text = f"{size_text(free) or 'nothing'} free at {sanitize_line(str(folder))}"
         yield _row("disk", text, hint, is_well=free >= _LEAST_FREE)
     if loaded.ignored:
-        hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
-        yield CheckRow("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)
+        hint = "To review it, run `lmtui trust`, or put it into your own config.toml."
+        yield CheckRow("trust", WARNING, f"ignored until you trust this folder: {', '.join(loaded.ignored)}", hint)
     yield from (CheckRow("settings", NONE, sanitize_line(text)) for text in loaded.not_used)
 
 

@@ -325,7 +325,7 @@ async def _import(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
     async with open_runtime(workspace, loaded.config, is_attended=False, writes_log=True) as runtime:
         found, failed = await asyncio.to_thread(runtime.imports), False
         if not found:
-            say("No cron.json, LAO_MEMORY.md, .lao/skills or sessions of LMAgent here.")
+            say("No cron.json, LAO_MEMORY.md, .lao/skills or LMAgent sessions here.")
             return 0
         say("\n".join(sanitize_line(each.text) for each in found))
         if not arguments.yes and not sys.stdin.isatty():

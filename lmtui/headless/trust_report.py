@@ -83,7 +83,7 @@ def _ask(workspace: Path, trust: Trust, features: WorkspaceFeatures, *, is_yes: 
         say(line)
     if not items:
         rest = f"{workspace} brings nothing {'else ' if problems else ''}that needs trust."
-        say("All of this is trusted; `lmtui trust --revoke` takes it back." if trusted else rest)
+        say("All of this is trusted; `lmtui trust --revoke` revokes it." if trusted else rest)
         return 1 if problems and not trusted else 0
     if trusted:
         say(f"Trusted by now: {kinds_text(trusted)}.  It is about: {kinds_text(items)}.")
@@ -109,7 +109,7 @@ def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, S
         lines += ["Other folders, as they were when you said yes:"]
         lines += [f"    {sanitize_line(folder)}  {kinds_text(items)}" for folder, items in others.items()]
     if trusted or others:
-        lines.append("`lmtui trust --revoke [DIR]` takes it back.")
+        lines.append("`lmtui trust --revoke [DIR]` revokes it.")
     print_report({"folder": str(workspace), "trusted": items, "others": found}, lines, is_json=is_json)
     return 0
 

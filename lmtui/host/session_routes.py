@@ -195,7 +195,7 @@ async def said(api: ApiContext, request: Request, session: Session, body: wire.N
     With `wait`, and for what a command says, the status is 200.
     """
     if body.attach and slash_call(body.text):
-        raise ApiError(422, "no upload goes along with a slash command", AS_WORDS)
+        raise ApiError(422, "a slash command takes no uploads", AS_WORDS)
     text, images = with_uploads(body.text, api.take(body.attach))
     if not text.strip() and not images:
         raise ApiError(422, "the message is empty")
@@ -335,14 +335,14 @@ async def plan_answered(api: ApiContext, session: Session, body: wire.PlanReply)
 
 @_route("GET", f"{_ONE}/queue")
 async def queue(session: Session) -> wire.Queue:
-    """Return what waits to be taken up."""
+    """Return the messages that wait."""
     found = _last(session, events.InboxChanged) or events.InboxChanged()
     return wire.Queue(queued=list(found.queued), is_paused=found.is_paused)
 
 
 @_route("DELETE", f"{_ONE}/queue/{{place}}")
 async def queue_dropped(session: Session, place: str) -> wire.Queue:
-    """Take back something that waits."""
+    """Remove a message that waits."""
     if not place.isdecimal() or int(place[:6]) >= len((await queue(session)).queued):
         raise ApiError(404, "no queued message at this position")
     _ = session.waiting.drop(int(place))
@@ -351,7 +351,7 @@ async def queue_dropped(session: Session, place: str) -> wire.Queue:
 
 @_route("POST", f"{_ONE}/queue/resume")
 async def queue_resumed(session: Session) -> wire.Queue:
-    """Take up again what an interrupt left waiting."""
+    """Send the messages that an interrupt left waiting."""
     session.waiting.go_on()
     await asyncio.sleep(0)
     return await queue(session)

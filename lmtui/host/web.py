@@ -295,7 +295,7 @@ async def pages(request: Request, hub: SessionHub) -> Response:
         UsageError: the address may not be served on, or the port is taken.
     """
     if not is_unix(request.scope):
-        raise ApiError(403, "a client on the network does not serve pages")
+        raise ApiError(403, "clients on the network cannot serve pages")
     wanted = PagesWanted.model_validate_json(await read_body(request, JSON_BYTES))
     listener = page_listener(wanted)
     url = f"http://{linked_name(wanted.host, listener)}:{listener.getsockname()[1]}"

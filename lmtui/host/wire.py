@@ -59,13 +59,13 @@ class ErrorBody(Wire):
 
 
 class InFolder(Wire):
-    """What is done in a folder; without one, it is the first that clients may use."""
+    """A request about a folder; the default is the first that clients may use."""
 
     folder: Words = ""
 
 
 class Status(Wire):
-    """The host as it is; `busy` says in words what there is to do."""
+    """The state of the host; `busy` lists its work in words."""
 
     version: str
     pid: int
@@ -88,7 +88,7 @@ class SessionInfo(SessionSummary):
 
 
 class Queue(Wire):
-    """What waits to be taken up."""
+    """The messages that wait."""
 
     queued: list[str]
     is_paused: bool
@@ -152,9 +152,9 @@ class NewMessage(ModeInfo):
 
 
 class Receipt(Wire):
-    """It was taken up: events behind `seq` tell what comes of it.
+    """It was accepted: events after `seq` tell what comes of it.
 
-    `turn` is the end of the turn, where it was waited for, and `output` what a slash command says.
+    `turn` is the end of the turn if you waited for it, and `output` what a slash command prints.
     """
 
     seq: int

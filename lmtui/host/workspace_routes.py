@@ -42,7 +42,7 @@ _ALONE = {
 
 @_route("GET", "/v1/status")
 async def status(api: ApiContext) -> wire.Status:
-    """Return how the host is."""
+    """Return the state of the host."""
     sessions = api.hub.sessions
     return wire.Status(
         version=__version__,

@@ -192,7 +192,7 @@ def _in_editor(text: str) -> str:
             subprocess.run(command, check=True, env=without_keys(os.environ))
             return path.read_text(encoding="utf-8")
         except (IndexError, ValueError, OSError, subprocess.CalledProcessError) as error:
-            raise UsageError("no editor, or it did not end well: the plan stays as it was", "Set VISUAL or EDITOR.") from error
+            raise UsageError("no editor, or it failed: the plan is unchanged", "Set VISUAL or EDITOR.") from error
 
 
 OUTCOMES = {"y": Outcome.ONCE, "s": Outcome.SESSION, "t": Outcome.TRY, "n": Outcome.NO}

@@ -244,7 +244,7 @@ class ServedProgram:
         if self._unread_bytes <= _MOST_UNREAD_BYTES:
             self._pieces.feed_data(data)
         elif self._closing is None:
-            self._on_error(b"ended by lmtui: it says more than anybody reads\n")
+            self._on_error(b"ended by lmtui: it wrote too much output\n")
             _ = self._begin_to_close()
 
     async def read(self) -> bytes:

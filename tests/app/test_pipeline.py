@@ -154,7 +154,7 @@ async def test_criteria_of_a_specification_and_open_questions_hold_the_end_up(
     with pytest.raises(UsageError, match="no question 3"):
         await service.answer("PLAN", 3, "MIT")
     await service.answer("PLAN", 1, "MIT")
-    assert (await service.gate("PLAN"))[1][0] == "BLOCKING question 2 without an answer: Who pays?"
+    assert (await service.gate("PLAN"))[1][0] == "BLOCKING question 2 has no answer: Who pays?"
     await service.answer("PLAN", 2, "We do")
     assert not any("BLOCKING" in each for each in (await service.gate("PLAN"))[1])
     (workspace / "SPEC.md").write_text("# Spec\n\n- AC-1: there is b.txt\n  check: test -s b.txt\n")

@@ -167,7 +167,7 @@ async def test_an_untrusted_folder_does_not_choose_the_server_or_the_mode(progra
     assert shown["temperature"] == {"value": 0.1, "source": ".env"}
     assert shown["max_iterations"]["value"] == 3
     result = await program.run("run", "--url", server.url, *FILES_ONLY, "hi")
-    assert "not taken from this untrusted folder: allow in .lmagent/config.toml" in result.err
+    assert "ignored until you trust this folder: allow in .lmagent/config.toml" in result.err
 
 
 async def test_sessions_are_listed_shown_exported_and_resumed(program: Program, serve: Serve) -> None:

@@ -85,7 +85,7 @@ def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, ho
 def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder) -> None:
     shown = folder.yes.waiting()
     folder.brought = [TWO]
-    with pytest.raises(ConfigError, match="changed meanwhile"):
+    with pytest.raises(ConfigError, match="have changed"):
         folder.yes.answer(shown, is_trusted=True)
     assert (folder.holds("one", "two"), folder.yes.waiting()) == ([False, False], [TWO])
 

@@ -49,7 +49,7 @@ def test_what_an_end_means_before_a_call(ran: ProgramRun, permission: Verdict | 
 
 
 def test_what_an_answer_means_elsewhere_and_one_that_is_too_long_says_so() -> None:
-    assert "longer" in read_answer(PRE, ProgramRun(0, b'{"a": "', is_cut=True)).reason
+    assert "too long an answer" in read_answer(PRE, ProgramRun(0, b'{"a": "', is_cut=True)).reason
     assert "not JSON" in read_answer(PRE, ProgramRun(0, b'{"a": "')).reason
     assert read_answer(POST, ProgramRun(0, b'{"a": "')).permission is None
     assert read_answer(POST, said({"decision": "approve"})).permission is None
@@ -111,8 +111,8 @@ def test_bytes_of_any_kind_are_read(data: bytes, code: int, event: HookEvent) ->
 
 def test_a_program_that_is_missing_is_named_and_a_hook_that_lacks_one_may_deny_and_not_allow() -> None:
     found = read_answer(PRE, ProgramRun(127, b"", b"/bin/sh: 1: uv: not found\nmore\n"))
-    assert found.reason == "a hook that looks at it could not be started: /bin/sh: 1: uv: not found"
-    assert read_answer(PRE, ProgramRun(127)).reason == "a hook that looks at it could not be started"
+    assert found.reason == "a hook that checks it could not be started: /bin/sh: 1: uv: not found"
+    assert read_answer(PRE, ProgramRun(127)).reason == "a hook that checks it could not be started"
     err = b"bash: line 1: jq: command not found"
     assert read_answer(PRE, ProgramRun(0, b'{"decision": "deny"}', err)).permission is Verdict.DENY
     assert read_answer(PRE, ProgramRun(0, b'{"decision": "approve"}', err)).permission is Verdict.ASK
@@ -215,7 +215,7 @@ def test_a_matcher_that_is_about_no_tool_and_a_condition_that_is_no_rule_are_sai
     entries.append(HookEntry(HookEvent.SESSION_START, "true", "startup"))
     said = odd_matchers(entries, tools)
     assert ["Did you mean Bash?" in each for each in said] == [True, True, False]
-    assert said[0].startswith("hooks.json: PreToolUse, matcher 'Bsh' is the name of no tool")
+    assert said[0].startswith("hooks.json: PreToolUse, matcher 'Bsh' is not the name of a tool")
     assert not meets("Bash(rm *)", HookCall(HookEvent.STOP))
     assert meets("", HookCall(HookEvent.STOP))
     entries = [HookEntry(PRE, "true", condition=each, source="hooks.json") for each in ("Bash(rm *)", "Edit(~/x)", "what?")]

@@ -84,7 +84,7 @@ async def test_an_answer_that_is_longer_than_is_read_is_known_as_cut(tmp_path: P
 
 async def test_one_that_writes_without_end_is_ended(tmp_path: Path) -> None:
     code, out, _, problem = await run(tmp_path, "echo $$ > own; exec cat /dev/zero", limit_s=60)
-    assert (code, len(out), problem) == (-1, MAX_OUTPUT_BYTES, "wrote more than anybody reads")
+    assert (code, len(out), problem) == (-1, MAX_OUTPUT_BYTES, "wrote too much output")
     assert not Path("/proc", (tmp_path / "own").read_text().strip()).exists(), "it was killed and not waited for"
 
 
@@ -157,6 +157,6 @@ async def test_one_in_an_instance_that_does_not_end_by_itself_or_writes_too_much
         ran = await run_in_instance("guard", b"{}", kind, can_write=False, limit_s=5.0)
         assert (ran.is_cut, ran.exit_code, len(ran.out)) == (is_cut, 0, min(count * 65_536, MAX_OUTPUT_BYTES))
     assert (await run_in_paper(PaperInstance(None), limit_s=0.05))[3] == "did not end within 0.05 s"
-    assert (await run_in_paper(PaperInstance(*[b"x" * 1_048_576] * 18)))[3] == "wrote more than anybody reads"
+    assert (await run_in_paper(PaperInstance(*[b"x" * 1_048_576] * 18)))[3] == "wrote too much output"
     code, _, _, problem = await run_in_paper(PaperInstance(problem="no shell here"))
     assert (code, problem) == (-1, "could not be run: no shell here")

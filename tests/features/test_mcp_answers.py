@@ -89,14 +89,14 @@ async def test_an_answer_that_is_not_one_or_too_long_is_an_error_of_its_call_at_
     ({"name": "odd", "inputSchema": {"type": "array"}}, "tools.0.inputSchema.type"),
 ])  # fmt: skip
 async def test_a_list_that_the_protocol_does_not_allow_is_an_error_that_says_where(tool: object, where: str) -> None:
-    with pytest.raises(McpError, match=f"does not list its tools: it answers what the protocol does not allow: {where}"):
+    with pytest.raises(McpError, match=f"does not list its tools: its answer breaks the protocol: {where}"):
         await called([tool, GOOD], b"")
 
 
 @for_each("result", [b"{}", b'{"content":"a"}', b'{"content":[{"type":"map"}]}'])
 async def test_a_result_that_the_protocol_does_not_allow_is_an_error_of_its_call(result: bytes) -> None:
     said = (await called([GOOD], b'{"jsonrpc":"2.0","id":ID,"result":' + result + b"}"))[1]
-    assert said.startswith("McpError: it answers what the protocol does not allow")
+    assert said.startswith("McpError: its answer breaks the protocol")
 
 
 async def test_a_servers_own_error_is_told_and_its_connection_stays() -> None:

@@ -167,7 +167,7 @@ def test_a_misspelt_key_is_a_warning_and_the_one_key_of_a_file_a_problem(home: P
     assert entry_warnings("a", {"zzz\x1b[2J": 1}) == ('the key "zzz" is not known; it is ignored',)
     assert entry_warnings("a-b_C9", {**dict.fromkeys(KEYS, 1), "description": "x", "autoApprove": []}) == ()
     (problem,) = read(home / "mcp.json", workspace, {"mcpServer": {"a": {"command": "x"}}}).problems
-    assert "names no servers" in problem
+    assert "has no servers" in problem
 
 
 KEY = "hk-4f9a81c2d7e6b5a09384"

@@ -227,7 +227,7 @@ async def test_any_html_gives_text_or_a_clear_error(html: str) -> None:
         assert isinstance(await to_markdown(html), str)
     except ToolError as error:
         said = str(error)
-    assert said in ("", "the page is too much to be read as text")
+    assert said in ("", "the page is too large to be read as text")
 
 
 @for_each("encoding", ["punycode", "hex", "rot13", "undefined", "\0", "no-such", "unicode_escape"])

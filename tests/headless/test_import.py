@@ -50,7 +50,7 @@ def test_what_earlier_programs_left_is_listed_and_taken_over_once(tmp_path: Path
     capsys.readouterr()
     assert imported(tmp_path) == 1
     out = capsys.readouterr().out
-    assert (out.count("it is there already"), "not imported: skill from .lao/skills/dust.md" in out) == (3, True)
+    assert (out.count("it already exists"), "not imported: skill from .lao/skills/dust.md" in out) == (3, True)
 
 
 @pytest.mark.parametrize("text", ["{", '{"jobs": []}', '[{"schedule": 1}]'])

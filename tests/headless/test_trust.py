@@ -57,7 +57,7 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     assert folder.trust(yes=True) == 0
     assert "From now on: 1 MCP server, 1 skill, 1 sub-agent. From the next session on: 1 setting, 1 hook." in folder.said()
     assert folder.trust() == 0
-    assert "All of this is trusted; `lmtui trust --revoke` takes it back." in folder.said()
+    assert "All of this is trusted; `lmtui trust --revoke` revokes it." in folder.said()
     assert kinds_text(trusted_folders()[str(folder.path)]) == "1 setting, 1 MCP server, 1 hook, 1 skill, 1 sub-agent"
     assert folder.trust(revoke="") == 0
     assert "Nothing that" in folder.said()

@@ -53,13 +53,13 @@ def read_answer(event: HookEvent, ran: ProgramRun) -> HookVerdict:
         if (found := _object(text)) is not None:
             answer = _from_object(event, found)
         elif is_before and text.startswith("{"):
-            failure = "gave a longer answer than is read" if ran.is_cut else "gave an answer that is not JSON"
+            failure = "gave too long an answer" if ran.is_cut else "gave an answer that is not JSON"
         elif event in _ADDS_TEXT and b"\0" not in ran.out:
             answer = HookVerdict(context=_bounded(text))
     if lacks := _NOT_FOUND.search(err):
         failure = failure or f"lacks a program: {_line(lacks[0])}"
     if is_before and failure and answer.permission not in (Verdict.DENY, Verdict.ASK):
-        return replace(answer, permission=Verdict.ASK, reason=f"a hook that looks at it {failure}")
+        return replace(answer, permission=Verdict.ASK, reason=f"a hook that checks it {failure}")
     return answer
 
 

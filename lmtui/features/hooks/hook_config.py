@@ -187,9 +187,9 @@ class _Hook(BaseModel):
     def _can_run(self) -> _Hook:
         words = self.command.split() if self.args is None else [self.command, *self.args]
         if not self.command.strip() or _NOT_PASSED.search("".join((self.command, self.condition, *words))):
-            raise ValueError("it has no command, or characters that no program can be given")
+            raise ValueError("it has no command, or one with invalid characters")
         if is_interpreter(words[0]) and set(words[1:]) <= {"-", "-s"}:
-            raise ValueError(f"it gives {words[0][:40]} no script, so that the call itself would be run as one")
+            raise ValueError(f"{words[0][:40]} has no script, so it would run the call itself as one")
         try:
             _ = self.matcher == "*" or re.compile(self.matcher)
         except (re.error, OverflowError, RecursionError, MemoryError) as error:
@@ -212,11 +212,11 @@ def _group(group: object, like: HookEntry, where: str) -> Iterator[HookEntry | s
             continue
         extra = (hook.model_extra or {}).items()
         if odd := [key for key, value in extra if key != "statusMessage" and value not in (None, False, "bash")]:
-            yield f"{where}: {', '.join(sanitize_line(key)[:60] for key in odd)} is not known and changes nothing"
+            yield f"{where}: {', '.join(sanitize_line(key)[:60] for key in odd)} is unknown and has no effect"
         if hook.condition and like.event not in _TOOL_EVENTS:
             yield f"{where}: `if` is only for tool calls, so this hook never runs"
         if hook.timeout > MAX_LIMIT_S:
-            yield f"{where}: its timeout is {MAX_LIMIT_S:g} seconds, which is the most"
+            yield f"{where}: its timeout is limited to {MAX_LIMIT_S:g} seconds"
         words = None if hook.args is None else tuple(hook.args)
         entry = replace(like, command=hook.command, arguments=words, condition=hook.condition)
         yield replace(entry, limit_s=min(hook.timeout, MAX_LIMIT_S))
@@ -293,7 +293,7 @@ def odd_matchers(entries: Sequence[HookEntry], tools: Sequence[str]) -> tuple[st
             close = difflib.get_close_matches(entry.matcher, names, n=1)
             hint = f"Did you mean {close[0]}?" if close else "`lmtui` names tools as Bash, Edit, Write, Read and so on."
             where = sanitize_line(f"{entry.source}: {entry.event}, matcher {entry.matcher[:60]!r}")
-            found.append(f"{where} is the name of no tool, so this hook never runs.  {hint}")
+            found.append(f"{where} is not the name of a tool, so this hook never runs.  {hint}")
     return tuple(dict.fromkeys(found))
 
 

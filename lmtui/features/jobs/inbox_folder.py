@@ -86,7 +86,7 @@ class InboxFolder:
             return
         except OSError as error:
             self._ignored.add(_state(path))
-            self._tell(path, f"is a job by now, but stays: {sanitize_line(error.strerror or 'it cannot be removed')}")
+            self._tell(path, f"was added as a job, but not deleted: {sanitize_line(error.strerror or 'it cannot be removed')}")
 
     def _fail(self, path: Path, why: str) -> None:
         failed = path.with_suffix(".failed")
@@ -95,7 +95,7 @@ class InboxFolder:
                 os.rename(path.name, failed.name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             self._ignored.add(_state(path))
-            why = f"{why}, and it cannot be put aside"
+            why = f"{why}, and it cannot be renamed"
         else:  # what fails here is told in any case
             with contextlib.suppress(OSError), open(f"{failed}.txt", "w", encoding="utf-8", opener=open_own) as file:
                 file.write(f"{why}\n")

@@ -111,7 +111,7 @@ class JobFile(IndexFile):
         with self.open() as database:
             aside, self.aside = self.aside, ""
             if aside:
-                raise JobsError(f"the jobs of this folder could not be read; the file is now {aside}")
+                raise JobsError(f"this folder's jobs could not be read; the file is now {aside}", "Add the jobs again.")
             return self._all(database)
 
     def add(self, record: JobRecord) -> bool:

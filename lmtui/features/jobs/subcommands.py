@@ -123,7 +123,7 @@ def scheduler_parser() -> Parser:
     parser = make_parser("scheduler", "Run jobs at their time, without a screen, until stopped.", "lmtui scheduler --once")
     parser.add_argument("--once", action="store_true", help="run what is due now, then end")
     parser.add_argument(
-        "--interval-s", type=float, default=EMPTY_NAP_S, metavar="N", help="most seconds between looks for jobs"
+        "--interval-s", type=float, default=EMPTY_NAP_S, metavar="N", help="seconds between checks for a first job"
     )
     add_common(parser)
     return parser
@@ -211,7 +211,7 @@ def imports(host: FeatureHost) -> list[Import]:
 
     async def add(job: _CronJob) -> str:
         if any(each.text == job.prompt for each in await jobs.read()):
-            return "it is there already"
+            return "it already exists"
         record = await jobs.add(NewJob(text=job.prompt, schedule=f"cron {job.schedule}", title=job.name))
         await jobs.pause(record.id)
         return f"paused; to start it, run `lmtui jobs resume {record.id}`"

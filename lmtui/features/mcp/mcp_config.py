@@ -242,7 +242,7 @@ def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, objec
     if not isinstance(servers, dict) or not isinstance(listed, list):
         raise ConfigError(f"{path}: mcpServers is not an object, or mcp_servers no list", 'Write {"mcpServers": {…}}.')
     if found and not found.keys() & FILE_KEYS:
-        raise ConfigError(f"{path} names no servers", 'Write {"mcpServers": {…}}.')
+        raise ConfigError(f"{path} has no servers", 'Write {"mcpServers": {…}}.')
     named = [(str(value.get("name", "")) if isinstance(value, dict) else "", value) for value in listed]
     return [*servers.items(), *named]
 

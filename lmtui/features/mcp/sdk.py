@@ -441,7 +441,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        return f"it answers what the protocol does not allow: {sanitize_line(problem)[:200]}"
+        return f"its answer breaks the protocol: {sanitize_line(problem)[:200]}"
     if isinstance(error, httpx2.HTTPStatusError):  # its own words have the whole address, which may have a key in it
         return f"{error.request.url.host} answers {error.response.status_code}"
     if isinstance(error, TimeoutError | asyncio.TimeoutError):

@@ -174,4 +174,4 @@ def _print(servers: Sequence[McpServer], problems: Sequence[str], files: Sequenc
     if any(server.state is ServerState.CHANGED for server in servers):
         say("Tools that changed are held back: in the app /mcp, enter shows them, y takes them as they are now.")
     if any(server.state is ServerState.WAITING for server in servers):
-        say("Those that wait start once you say yes: /mcp in the app, or `lmtui trust`.")
+        say("Waiting servers start once you trust them: /mcp in the app, or `lmtui trust`.")

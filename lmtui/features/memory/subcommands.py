@@ -141,7 +141,7 @@ def imports(host: FeatureHost) -> list[Import]:
 
     async def add(note: Note) -> str:
         is_new = await asyncio.to_thread(files.add, note)
-        return f"a note for {SCOPE_NAMES[note.scope]}" if is_new else "it is there already"
+        return f"a note for {SCOPE_NAMES[note.scope]}" if is_new else "it already exists"
 
     places = ((host.workspace, "LAO_MEMORY.md", MemoryScope.PROJECT), (Path.home(), ".lao/MEMORY.md", MemoryScope.USER))
     return [

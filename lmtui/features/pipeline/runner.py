@@ -397,7 +397,7 @@ class PlanRunner:
         if rest:
             only = f" (only the phase {self._options.phase} was worked on)" if self._options.phase else ""
             reasons.append(f"{pluralize(len(rest), 'task')} not done: {', '.join(str(each.id) for each in rest[:20])}{only}")
-        asked = "BLOCKING question {} without an answer: {}"
+        asked = "BLOCKING question {} has no answer: {}"
         reasons += [asked.format(number, text) for number, text in plan.open_questions.items()]
         done = [each for each in plan.tasks if each.state is PipelineState.DONE]
         commands = dict.fromkeys([*(command for each in done for command in each.spec.checks), *criteria])

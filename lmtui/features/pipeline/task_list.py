@@ -207,7 +207,7 @@ def _spec(item: _Item, after: tuple[int, ...]) -> TaskSpec:
     files = [path for _, value in item.fields.get("f", ()) for path in paths_in(value)]
     checks = [command for _, value in item.fields.get("c", ()) for command in commands_in(value)]
     if "c" in item.fields and not checks:
-        raise UsageError(f"line {item.line}: a check has no command", "Write the command behind `check:`.")
+        raise UsageError(f"line {item.line}: a check has no command", "Write the command after `check:`.")
     title, text = fitted_title(item.title, text)
     steps, tokens = 0, 0
     for line, value in item.fields.get("b", ()):

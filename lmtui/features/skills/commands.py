@@ -71,7 +71,7 @@ def skill_facts(skill: Skill) -> tuple[str, ...]:
     """Return what there is to know of a skill, a line each."""
     allowed = f"only these tools while it is in use: {', '.join(skill.allowed) or 'none'}" if skill.allowed is not None else ""
     needs_yes = skill.state in (FileState.WAITING, FileState.REFUSED)
-    way_out = "It holds once you trust it: /trust, or `lmtui trust`" if needs_yes else ""
+    way_out = "It works once you trust it: /trust, or `lmtui trust`" if needs_yes else ""
     lines = (skill.description, f"from {skill.place}", allowed, way_out, skill.problem, *skill.warnings)
     return tuple(sanitize_line(line) for line in lines if line)
 

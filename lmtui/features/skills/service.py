@@ -243,7 +243,7 @@ class SkillShelf:
             parts.append(f"[cut here: {cut:,} more characters; `skill` with file SKILL.md gives all of it]")
         if files := files_beside(raw.place, raw.folder):
             is_reachable = raw.place.source is SkillSource.FOLDER and not raw.place.below.startswith(".lmagent")  # for commands
-            where = f" They lie in {raw.place.below}/{raw.folder}." if is_reachable else ""
+            where = f" They are in {raw.place.below}/{raw.folder}." if is_reachable else ""
             parts.append(f"Files of it, read with `skill` and file: {sanitize_line(', '.join(files))}.{where}")
         parts += _forms(skill, whole)
         if skill.allowed is not None:
@@ -390,7 +390,7 @@ AGENTS = "sub-agents"
 _AGENTS_HEAD = (
     "Sub-agents with instructions of their own; name one that fits as `agent` in `delegate`, or in a task of `decompose`:"
 )
-_MORE_AGENTS = "and {count} more: a name that there is not lists them all"
+_MORE_AGENTS = "and {count} more: an unknown name lists them all"
 
 
 class AgentFiles:

@@ -161,7 +161,7 @@ def read_raw(place: SkillFolder, folder: str, file: str) -> RawFile | None:
 
 _SHOWN_CHARS, _MOST_KEPT = 120, 1_500
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_TRUST = "Only the user's yes lets it be used: `lmtui trust`, or /trust on the screen. "
+_TRUST = "The user has to trust it first: `lmtui trust`, or /trust on the screen. "
 _ANSWERED = {ALLOWED: FileState.READY, REFUSED: FileState.REFUSED}
 Defined = TypeVar("Defined", Skill, AgentDefinition)
 

@@ -134,7 +134,7 @@ async def to_markdown(text: str, selector: str = "") -> str:
     try:
         problem, found = await asyncio.to_thread(parser.call, convert, (text, selector))
     except TooComplex as error:
-        raise ToolError("the page is too much to be read as text") from error
+        raise ToolError("the page is too large to be read as text") from error
     finally:
         _ = asyncio.get_running_loop().run_in_executor(None, parser.close)
     if problem:

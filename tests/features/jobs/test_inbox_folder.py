@@ -128,7 +128,7 @@ def test_a_file_that_cannot_go_becomes_one_job_and_is_no_news(inbox: Inbox, monk
     monkeypatch.setattr(os, "unlink", refuse)
     assert inbox.take() == ["task"]
     assert not inbox.inbox.has_news()
-    assert inbox.told == [".lmagent/inbox/a.task is a job by now, but stays: Operation not permitted"]
+    assert inbox.told == [".lmagent/inbox/a.task was added as a job, but not deleted: Operation not permitted"]
 
 
 def test_the_tasks_of_an_untrusted_folder_stay_and_are_told_once(inbox: Inbox) -> None:

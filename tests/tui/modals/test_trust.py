@@ -90,7 +90,7 @@ async def hostile_items_are_named_and_what_changed_while_the_question_was_open_i
     trust.items.append(TrustItem("hook", "x", "rm -rf ~"))
     await driver.press("t")
     assert trust.is_trusted is None
-    assert "changed meanwhile" in driver.text()
+    assert "have changed" in driver.text()
 
 
 async def test_the_first_run_says_that_the_folder_is_not_trusted_and_leads_there() -> None:
