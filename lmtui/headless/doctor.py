@@ -64,7 +64,7 @@ def _program_rows() -> Iterable[CheckRow]:
     yield _row("terminal", os.environ.get("TERM", "none"), hint, is_well=is_shown)
     yield CheckRow("tokens", OK, f"counted by {counter_name()}")
     if unread := sorted(_NOT_READ & os.environ.keys()):
-        hint = "They are of other programs; see `lmtui help coming-from`."
+        hint = "Other programs read them: see `lmtui help coming-from`."
         yield CheckRow("environment", NONE, f"set, but not read by lmtui: {', '.join(unread)}", hint)
     for name, folder in (("settings", config_dir()), ("state", state_dir())):
         is_writable = os.access(_nearest(folder), os.W_OK)
