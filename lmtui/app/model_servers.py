@@ -410,7 +410,7 @@ class Servers:
         if found is not None and (lacks := lacking_models(self._config, found, self.model if is_checked else "")):
             there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
             raise UsageError(
-                f"the server has no such model: {lacks}",
+                f"the server has no {lacks}",
                 f"It has {there}. Name one of them with --model or --ROLE-model, or in your settings.",
             )
         return said

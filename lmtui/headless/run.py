@@ -44,7 +44,7 @@ NO_PLAN = "no plan came: the model only answered in words, and nothing was chang
 def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:
     """Print the plan that waits for a person and how to answer it, and return the exit code."""
     say("\n".join(proposal_lines(asked.proposal)), file=out)
-    say(f"lmtui: the plan waits for your word: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
+    say(f"lmtui: the plan waits for your answer: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
     return EXIT_BLOCKED
 
 

@@ -234,9 +234,10 @@ def route(routes: list[Endpoint], method: str, path: str, **more: Any) -> Callab
 
 
 def validation_text(error: ValidationError) -> str:
-    """Return what is wrong with a request, without the values that it had."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found[:5]]
+    """Return what is wrong with a request, without the values and the branches of unions."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)[:5]
+    names = [".".join(name for name in map(str, each["loc"]) if "[" not in name) for each in found]
+    told = [f"{name or 'body'}: {each['msg']}" for name, each in zip(names, found, strict=True)]
     return "; ".join(told)[:1_000]
 
 

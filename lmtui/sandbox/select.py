@@ -87,8 +87,7 @@ async def select_sandbox(
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
     tools = [*(each.expanduser() for each in toolchains), *shown, *tool_places(Path.home().resolve())]
     folders = await asyncio.to_thread(check_added, added, folder, tools)
-    given = tuple(sorted(variables.items()))
-    options = Options(network, given, image, limits, folders)
+    options = Options(network, tuple(sorted(variables.items())), image, limits, folders)
     key = (id(asyncio.get_running_loop()), folder, backend, options, shown)
     pool = _shared.get(key)
     if pool is None:
@@ -107,8 +106,7 @@ async def select_sandbox(
 
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:
     """Return a backend for one program that stays: it shares the kind of sandbox and the image, nothing else."""
-    network = "on" if "*" in launch.hosts else "none"
-    own = Options(network, (), options.image, options.limits)
+    own = Options("on" if "*" in launch.hosts else "none", (), options.image, options.limits)
     return make_backend(name, workspace, own, proxy)
 
 

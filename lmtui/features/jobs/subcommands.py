@@ -103,7 +103,7 @@ async def jobs(call: CommandCall) -> int:
     async with call.open_host() as host:
         if arguments.action != "list":
             if not arguments.id:
-                raise UsageError(f"which job shall be {_DONE[arguments.action]}?", "`lmtui jobs` lists them with their ids.")
+                raise UsageError(f"`lmtui jobs {arguments.action}` needs the ID of a job", "`lmtui jobs` lists them.")
             jobs = host.extensions[Jobs]
             changes = {"run": jobs.run_now, "pause": jobs.pause, "resume": jobs.resume, "remove": jobs.remove}
             record = await changes[arguments.action](arguments.id)

@@ -248,7 +248,8 @@ class ConversationBlocks:
                 note = f"{event.reason}; trying again{times}"
                 self._live = _Live(note=NoticeBlock(events.Level.WARNING, note))
             case events.CallProgress():
-                live.note = NoticeBlock(events.Level.INFO, f"{event.tool}: writing the call, {event.size_chars:,} characters")
+                size = f" ({event.size_chars:,} characters)" if event.size_chars else ""
+                live.note = NoticeBlock(events.Level.INFO, f"the model writes a call of {event.tool}{size}")
             case events.ToolOutputDelta():
                 if (found := self._calls.get(event.call_id)) is not None:
                     found[1].write(event.text)
