@@ -236,9 +236,8 @@ def route(routes: list[Endpoint], method: str, path: str, **more: Any) -> Callab
 def validation_text(error: ValidationError) -> str:
     """Return what is wrong with a request, without the values and the branches of unions."""
     found = error.errors(include_url=False, include_context=False, include_input=False)[:5]
-    names = [".".join(name for name in map(str, each["loc"]) if "[" not in name) for each in found]
-    told = [f"{name or 'body'}: {each['msg']}" for name, each in zip(names, found, strict=True)]
-    return "; ".join(told)[:1_000]
+    told = [([at for at in map(str, each["loc"]) if "[" not in at], each["msg"]) for each in found]
+    return "; ".join(f"{'.'.join(names) or 'body'}: {text}" for names, text in told)[:1_000]
 
 
 async def _read_json(request: Request, most_bytes: int) -> Any:

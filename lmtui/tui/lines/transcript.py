@@ -250,10 +250,9 @@ class ConversationBlocks:
             case events.CallProgress():
                 size = f" ({event.size_chars:,} characters)" if event.size_chars else ""
                 live.note = NoticeBlock(events.Level.INFO, f"the model writes a call of {event.tool}{size}")
-            case events.ToolOutputDelta():
-                if (found := self._calls.get(event.call_id)) is not None:
-                    found[1].write(event.text)
-                    self.document.touch(found[0])
+            case events.ToolOutputDelta() if (found := self._calls.get(event.call_id)) is not None:
+                found[1].write(event.text)
+                self.document.touch(found[0])
                 return
             case _:
                 return
