@@ -24,6 +24,7 @@ from lmtui.command_line import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, Parser,
 from lmtui.config import SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
+from lmtui.core.sanitize import sanitize_line
 from lmtui.headless.inputs import check_screen, is_tab, joined, read_pictures, read_piped, wants_plain
 from lmtui.paths import config_dir, install_hint
 from lmtui.plain_files import forget_programs
@@ -208,12 +209,16 @@ def _app(
     )
     app = LmtuiApp(attach.connect if attach else open_host, options)
     app.run()
+    given = {"--host-url": getattr(arguments, "host_url", ""), "--token-file": getattr(arguments, "token_file", "")}
+    words = [f"{name}={value}" for name, value in given.items() if value]
     if app.next_folder:
-        given = {"--host-url": getattr(arguments, "host_url", ""), "--token-file": getattr(arguments, "token_file", "")}
-        words = [f"{name}={value}" for name, value in given.items() if value]
         command_line.open_app(app.next_folder, app.next_session, words)
-    if is_demo:
+    elif is_demo:
         say(f"The demo's files are in {arguments.demo_folder}.")
+    elif app.left_session[0] and not is_tab():
+        session_id, title = app.left_session
+        words += [] if attach or workspace == Path.cwd() else [f"--workspace={workspace}"]
+        say(f"{sanitize_line(title)}\nlmtui {shlex.join(['attach' if attach else 'resume', session_id, *words])}")
     return app.return_code or 0
 
 

@@ -375,17 +375,7 @@ class FakeSandbox:
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
         return sorted(self.files)[:max_results]
 
-    async def grep(
-        self,
-        pattern: str,
-        *,
-        path: str = "",
-        glob: str = "",
-        ignore_case: bool = False,
-        is_literal: bool = False,
-        context_lines: int = 0,
-        max_matches: int = 200,
-    ) -> Sequence[GrepMatch]:
+    async def grep(self, pattern: str, **_: Any) -> Sequence[GrepMatch]:
         return [
             GrepMatch(name, number, line)
             for name, data in sorted(self.files.items())

@@ -51,6 +51,7 @@ class LmtuiApp(ThemedApp):
         self._open_host = open_host
         self.is_stop_hasty = False  # the last escape came right behind another one
         self._stop_at_s = float("-inf")
+        self.left_session = "", ""  # the id and the title of the one that was on screen at the end
         self.animation_level = "none"
         use_keys(self.options.keys)
 
@@ -86,6 +87,8 @@ class LmtuiApp(ThemedApp):
         self.workbench.set_note("closing …")
         if not isinstance(self.workbench.state, Starting):
             await self.workbench.state.prompts.drafts.save()
+            if (view := self.sessions.active) is not None and view.state.has_begun:
+                self.left_session = view.session.id, view.state.title
             await self.sessions.close()
         self.exit(return_code=return_code)
 
@@ -98,7 +101,6 @@ class LmtuiApp(ThemedApp):
         """Close what is still open, however the app ends."""
         if self.notifier is not None:
             self.notifier.leave()
-        self._watch_theme_file(None)
         if not isinstance(self.workbench.state, Starting):
             await self.sessions.close()
 

@@ -23,7 +23,6 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
-from watchfiles import awatch
 
 from lmtui.core.errors import ConfigError, Fault, LmtuiError, ProviderError, UsageError
 from lmtui.core.hosts import is_same_server
@@ -303,37 +302,6 @@ def _server_row(server: ServerFound, model: ServedModel, *, is_first: bool) -> _
     return _Row(sign, style, cells, ", ".join(details))
 
 
-class ThemeWatch:
-    """Watches one file at a time and calls `changed` with the theme's name after each save."""
-
-    def __init__(self, changed: Callable[[str], None]) -> None:
-        self._changed = changed
-        self._task: asyncio.Task[None] | None = None
-        self._stop = asyncio.Event()
-        self._file: Path | None = None
-
-    def watch(self, file: Path | None) -> None:
-        """Watch this file from now on, and no other (None: no file at all)."""
-        if file == self._file:
-            return
-        self._file = file
-        self._stop.set()
-        self._stop = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._run(file, self._stop)) if file is not None else None
-
-    async def _run(self, file: Path, stop: asyncio.Event) -> None:
-        """Look at the folder, as editors replace files; a folder that goes away ends it."""
-
-        def is_it(_: object, path: str) -> bool:
-            return Path(path).name == file.name
-
-        try:
-            async for _ in awatch(file.parent, watch_filter=is_it, stop_event=stop, debounce=200, recursive=False):
-                self._changed(file.stem)
-        except OSError:
-            return
-
-
 DEMO_TASK = "Show me what you can do."
 FRAME_S = 1 / 30
 SSH_FRAME_S = 1 / 10
@@ -363,7 +331,6 @@ class AppStartup:
         app, workbench = self._app, self._workbench
         starting = workbench.state
         await self._mount()
-        app.follow_theme_file(ThemeWatch(app.use_theme).watch)
         if app.options.problems:
             workbench.say("\n".join(app.options.problems), "error")
         self._gc_policy.begin()

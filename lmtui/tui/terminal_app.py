@@ -243,7 +243,6 @@ class ThemedApp(App[int]):
         self.is_leaving = False
         self.next_folder = ""  # where lmtui is started again once it has left
         self.next_session = ""  # one of the host's to attach to there
-        self._watch_theme_file: Callable[[Path | None], None] = lambda _: None
         self.register_theme(self._first_theme)
         # The style sheet was made with its colours just now: nothing has to be made again, as setting `theme` would.
         self.set_reactive(App.theme, self._first_theme.name)
@@ -366,17 +365,7 @@ class ThemedApp(App[int]):
         self.theme = theme.name
         if is_saved_again:
             self.refresh_css()
-        self._watch_own_file()
         self._leave_out_colors()
-
-    def follow_theme_file(self, watch: Callable[[Path | None], None]) -> None:
-        """From now on show the user's own theme again whenever it is saved; `watch` gets its file, or None."""
-        self._watch_theme_file = watch
-        self._watch_own_file()
-
-    def _watch_own_file(self) -> None:
-        file = paths.theme_files().get(self.theme)
-        self._watch_theme_file(file if file is not None and file.parent != paths.themes_dir() else None)
 
     def _leave_out_colors(self) -> None:
         if self.no_color:

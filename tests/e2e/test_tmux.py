@@ -121,7 +121,7 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
         await terminal.until(lambda screen: "The greeting is written." in screen and "Enter open" not in screen)
 
         terminal.keys("C-q")
-        await terminal.until("ended with code 0")
+        await terminal.until(lambda screen: f"{TASK}\nlmtui resume 2" in screen and "ended with code 0" in screen)
         terminal.close()
 
         terminal.open("resume", *start)

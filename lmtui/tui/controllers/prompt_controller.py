@@ -320,6 +320,9 @@ class PromptController:
             last = await asyncio.to_thread(last_session, host.archive, frozenset(sessions.views))
         start.learn(suggested_prompts(names, is_dirty=is_dirty), last)
         self._workbench.draw()
+        if start.marks_last and not self._workbench.prompt.text:
+            start.marks_last = False
+            self._workbench.prompt.mark_suggestion(len(start.suggestions) - 1)
 
     def changed(self) -> None:
         """Take note that the text changed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from lmtui.core.errors import LmtuiError
@@ -24,6 +25,7 @@ from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried, wanted_session
 
 MOST_MESSAGES = 200
 MESSAGE_CELLS = 52
+FRESH_FOR = timedelta(hours=1)  # a session whose last turn is older is offered, not opened
 
 
 class SessionController:
@@ -71,7 +73,7 @@ class SessionController:
     # -- open again -----------------------------------------------------------------------------------------------------
 
     async def restore(self) -> str:
-        """Bring back which sessions were open; return the one that was on screen, empty where there is none."""
+        """Bring back which sessions were open; return the one that was on screen, empty where its last turn is long ago."""
         workbench, host = self._workbench, self._workbench.sessions.host
         if host is None:
             return ""
@@ -84,14 +86,14 @@ class SessionController:
         except LmtuiError:
             found = ()
         self._store = store
-        held = [each for each in found if each.is_elsewhere]
-        workbench.sessions.parked |= {each.id: each for each in found if not each.is_elsewhere}
-        gone = len(kept.ids) - len(found)
-        lost = [f"“{sanitize_line(each.title) or each.id}” is open in another lmtui" for each in held]
-        lost += [f"{gone} of the open sessions no longer {'exists' if gone == 1 else 'exist'}"] if gone else []
-        if lost:
-            workbench.say("; ".join(lost), "warning")
-        return kept.active if kept.active in workbench.sessions.parked else max(workbench.sessions.parked, default="")
+        workbench.sessions.parked |= {session.id: session for session in found if not session.is_elsewhere}
+        if gone := len(kept.ids) - len(found):
+            workbench.say(f"{pluralize(gone, 'open session')} no longer {'exists' if gone == 1 else 'exist'}", "warning")
+        parked = workbench.sessions.parked
+        last = parked.get(kept.active) or parked.get(max(parked, default=""))
+        is_old = last is not None and last.state != "waits" and workbench.now() - last.updated > FRESH_FOR
+        workbench.start.marks_last = is_old
+        return "" if last is None or is_old else last.id
 
     def changed(self) -> None:
         """Keep which sessions are open now."""

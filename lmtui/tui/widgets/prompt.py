@@ -336,7 +336,7 @@ class Prompt(TextArea):
         if self.completing.is_open and not select:
             self._mark(step)
         elif not self.text and self.suggestions and (step > 0 or self._suggestion >= 0):
-            self._mark_suggestion(min(len(self.suggestions) - 1, self._suggestion + step))
+            self.mark_suggestion(min(len(self.suggestions) - 1, self._suggestion + step))
         elif is_at_edge and not select:
             text = self.history_texts.walk(step, self.text)
             if text is not None:
@@ -348,12 +348,13 @@ class Prompt(TextArea):
 
     def action_take_suggestion(self, index: int) -> None:
         """Fill a suggestion in; a command is run."""
-        self._mark_suggestion(-1)
+        self.mark_suggestion(-1)
         self.replace_text(self.suggestions[index])
         if self.text.startswith("/"):
             self.action_prompt_send()
 
-    def _mark_suggestion(self, index: int) -> None:
+    def mark_suggestion(self, index: int) -> None:
+        """Mark a suggestion, which Enter takes; -1 for none."""
         if index != self._suggestion:
             self._suggestion = index
             self.post_message(self.SuggestionMarked(index))
@@ -373,7 +374,7 @@ class Prompt(TextArea):
         """Offer what fits what is typed now."""
         text = self.text
         if text:
-            self._mark_suggestion(-1)
+            self.mark_suggestion(-1)
         if text == self._completed_text and not is_forced:
             return
         self._completed_text = text

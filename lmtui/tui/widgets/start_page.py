@@ -67,6 +67,7 @@ class StartPage(ClickableText):
         super().__init__(id="start")
         self.prompts: tuple[str, ...] = ()
         self.last: SessionSummary | None = None
+        self.marks_last = False  # the session that was used last is not open again, but one key away
         self._rows: tuple[StartRow, ...] = ()
         self._marked = -1
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from textual.worker import WorkerCancelled
@@ -33,6 +34,12 @@ async def open_both(driver: Driver) -> None:
 
 async def kept(driver: Driver) -> None:
     await driver.until(lambda: not [each for each in driver.app.workers if each.group == "sessions" and not each.is_finished])
+
+
+async def leave_both() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_both(driver)
+        await kept(driver)
 
 
 cases = Cases(host_with_sessions)
@@ -80,23 +87,28 @@ async def test_what_was_open_is_open_again_and_read_when_it_is_shown() -> None:
 
 @pytest.mark.parametrize("options", [StartOptions(task="do it"), StartOptions(session_id=EMPTY)])
 async def test_a_task_begins_afresh_and_a_session_that_is_named_is_opened(options: StartOptions) -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_both(driver)
-        await kept(driver)
+    await leave_both()
     async with running(host_with_sessions(), options=options) as driver:
         assert active_id(driver) not in (DOCS, RENAME)
         assert set(driver.app.sessions.parked) == {DOCS, RENAME}
 
 
-async def test_sessions_that_are_gone_or_held_elsewhere_are_passed_over_and_said() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_both(driver)
-        await kept(driver)
+async def test_a_session_that_was_left_an_hour_ago_is_offered_and_enter_resumes_it() -> None:
+    await leave_both()
+    host = host_with_sessions()
+    host.summaries = [replace(each, updated=each.updated - timedelta(hours=2)) for each in host.summaries]
+    async with running(host) as driver:
+        await driver.until(lambda: "▌ Resume" in driver.text())
+        await driver.press("enter")
+        await driver.until(lambda: active_id(driver) in (DOCS, RENAME))
+
+
+async def test_sessions_that_are_gone_are_said_and_those_held_elsewhere_are_passed_over() -> None:
+    await leave_both()
     host = FakeHost()
     host.summaries = [replace(host_with_sessions().summaries[1], is_elsewhere=True)]
     async with running(host) as driver:
         assert active_id(driver) not in (DOCS, RENAME)
-        assert "“rename pass” is open in another lmtui" in driver.text()
         assert "no longer exist" in driver.text()
 
 
