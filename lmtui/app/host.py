@@ -353,9 +353,11 @@ class Runtime:
 
     async def switch_model(self, session_id: str, url: str, model: str, *, is_kept: bool = True) -> None:
         await self._models.sleep(session_id)
-        await self.servers.use(url, model, is_kept=is_kept)
-        self._models.switch(session_id)
-        self._sessions[session_id].set_model(self.servers.model)
+        if is_kept or not model:
+            await self.servers.use(url, model, is_kept=is_kept)
+            url, model = "", self.servers.model
+        self._models.switch(session_id, url)
+        self._sessions[session_id].set_model(model)
 
     def take_server_of(self, session_id: str) -> None:
         """Use the server that a session of ours used last, where the settings name none."""

@@ -138,9 +138,9 @@ class SessionModels:
             if provider.url:
                 provider.switch(self._servers.provider(provider.url))
 
-    def switch(self, session_id: str) -> None:
-        """Let an open session ask the server in use, from its next request on."""
-        self._providers[session_id].switch(self._servers.provider())
+    def switch(self, session_id: str, url: str = "") -> None:
+        """Let an open session ask another server (empty: the one in use) from its next request on."""
+        self._providers[session_id].switch(self._servers.provider(url))
 
 
 def last_model(past: Sequence[events.Envelope]) -> events.ModelChanged | None:

@@ -19,7 +19,7 @@ from lmtui.commands.command import (
 )
 from lmtui.commands.session_commands import SCREEN
 from lmtui.core.connection_profiles import PROFILES_URL
-from lmtui.core.errors import SandboxError, ToolError, UsageError
+from lmtui.core.errors import NotFound, SandboxError, ToolError, UsageError
 from lmtui.core.event_text import (
     INDENT,
     begin_deep,
@@ -31,11 +31,11 @@ from lmtui.core.event_text import (
     set_budget,
     set_calls,
 )
-from lmtui.core.events import PlanChanged
+from lmtui.core.events import ModelChanged, PlanChanged
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.proposals import Proposal, read_proposal
 from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.core.servers import server_lines
+from lmtui.core.servers import server_lines, server_with
 from lmtui.core.workspace import Changes
 
 _PLAN_HEAD = "# The plan as YAML. Change, add, move or delete what you like; lines that begin with # are ignored.\n\n"
@@ -161,11 +161,18 @@ async def choose_model(context: CommandContext, name: str) -> Result:
 
     async def lines() -> Iterable[str]:
         found = await context.host.servers.find()
-        return [*server_lines(found), "/model NAME switches to another model of the current server"]
+        return [*server_lines(found), "/model NAME switches to another model"]
 
     if not name or context.active is None:
         return OpenView("model.choose", text=lines)
-    context.session.set_model(name)
+    used = next((each.event.url for each in reversed(context.session.history()) if isinstance(each.event, ModelChanged)), "")
+    found = await context.host.servers.find()
+    try:
+        _ = server_with(found, name, used)
+    except NotFound:
+        await context.host.switch_model(context.session.id, server_with(found, name), name)
+    else:
+        context.session.set_model(name)
     return None
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from lmtui.core.errors import NotFound
+from lmtui.core.hosts import is_same_server
 from lmtui.core.messages import Priority, ToolCallFormat
 from lmtui.core.remote_marks import open_to_network
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import sanitize_line, sanitize_path
 
 LEARNED, EXAM, BY_HAND = "learned", "exam", "hand"
 
@@ -86,21 +88,11 @@ class PoolRow:
 def pool_cells(row: PoolRow) -> str:
     """Return the state of a pool server for a table: slots, queue and speed, or that it is down."""
     if not row.is_up:
-        return "down"
+        return f"down: {sanitize_line(row.problem)}" if row.problem else "down"
     cells = [f"{row.busy}/{row.slots} busy"]
     cells += [f"{row.waiting} queued"] if row.waiting else []
     cells += [f"{row.tokens_per_s:.0f} tok/s"] if row.tokens_per_s else []
     return " · ".join(cells)
-
-
-def pool_text(row: PoolRow) -> str:
-    """Return the state of a pool server as text."""
-    parts = ["in the pool"]
-    parts += [f"down: {row.problem}"] if row.problem else []
-    parts += [f"{row.busy} of {row.slots} slots busy, {row.waiting} queued"] if row.slots and row.is_up else []
-    parts += [f"{row.answered} answered"] if row.answered else []
-    parts += [f"{row.tokens_per_s:g} tokens/s"] if row.tokens_per_s else []
-    return ", ".join(parts)
 
 
 _SOURCES = {BY_HAND: "set manually", EXAM: "tested"}
@@ -408,6 +400,21 @@ def model_details(model: ServedModel) -> list[str]:
 _LEAST_NAME = 20
 
 
+def server_with(found: Iterable[ServerFound], model: str, url: str = "") -> str:
+    """Return the address of the first server that has a model, or of the one at `url`; without a model, `url` itself.
+
+    Raises:
+        NotFound: none of the servers has it.
+    """
+    at = [server for server in found if (is_same_server(server.url, url) if url else model)]
+    lists_some = any(server.models for server in at)  # one that lists none takes any name
+    has = [server for server in at if not lists_some or not model or model in {known.name for known in server.models}]
+    if not has:
+        what = f"no server has the model {model}" if at else f"{url} is not one of your servers"
+        raise NotFound(sanitize_path(what)[:200], "/model and `lmtui models` list what there is.")
+    return url or has[0].url
+
+
 def server_lines(servers: Sequence[ServerFound]) -> Iterator[str]:
     """Yield a table of models, each server's own line above them."""
     rows = [_cells(model) for server in servers for model in server.models]
@@ -418,7 +425,7 @@ def server_lines(servers: Sequence[ServerFound]) -> Iterator[str]:
         if server.saves_prompts is not None:
             note += f"  saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
         if server.pool is not None:
-            note += f"  {sanitize_line(pool_text(server.pool))}"
+            note += f"  in the pool, {pool_cells(server.pool)}"
         yield f"{sanitize_line(server.kind)}  {sanitize_line(server.url)}{note}"
         for model in server.models:
             cells = [cell.ljust(width) for cell, width in zip(_cells(model), widths, strict=True)]

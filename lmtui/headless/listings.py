@@ -236,7 +236,14 @@ async def _shell(workspace: Path, loaded: Loaded, _: argparse.Namespace) -> int:
             _say(f"    {fact}")
         _say(f"Each line is a separate command, {_SHELL_S} s at most. Ctrl+D ends.")
         while line := await asyncio.to_thread(_read_line):
-            await _run_line(sandbox, line)
+            try:
+                result = await sandbox.run_command(line, timeout_s=_SHELL_S)
+            except SandboxError as error:
+                say(error.full_text(), file=sys.stderr)
+                continue
+            print(result.output, *(f"{note}\n" for note in result.notes), sep="", end="", flush=True)
+            if result.exit_code:
+                say(f"(exit code {result.exit_code})", file=sys.stderr)
         return 0
 
 
@@ -244,24 +251,6 @@ def _read_line() -> str:
     if sys.stdin.isatty():
         print("sandbox$ ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline()
-
-
-async def _run_line(sandbox: Sandbox, line: str) -> None:
-    shown = ""
-
-    def show(text: str) -> None:
-        nonlocal shown
-        shown += text
-        print(text, end="", flush=True)
-
-    try:
-        result = await sandbox.run_command(line, timeout_s=_SHELL_S, on_output=show)
-    except SandboxError as error:
-        say(error.full_text(), file=sys.stderr)
-        return
-    print(result.output.removeprefix(shown), *(f"{note}\n" for note in result.notes), sep="", end="", flush=True)
-    if result.exit_code:
-        say(f"(exit code {result.exit_code})", file=sys.stderr)
 
 
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:

@@ -17,8 +17,8 @@ from lmtui.app.model_servers import FILES_URL
 from lmtui.app.settings_trust import load_trusted
 from lmtui.core.errors import LmtuiError, NotFound, UsageError
 from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
-from lmtui.core.hosts import is_same_server
 from lmtui.core.sanitize import sanitize_path
+from lmtui.core.servers import server_with
 from lmtui.core.sessions import Session, SessionSummary
 from lmtui.core.tool_servers import Form, ToolServers
 
@@ -231,23 +231,13 @@ class SessionHub:
                     return runtime
         raise NotFound(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists the sessions of a folder.")
 
-    async def server_with(self, runtime: Runtime, url: str, model: str) -> str:
-        """Return the address of a server of the user's that has a model; without an address, of the first.
+    async def switch_model(self, runtime: Runtime, session_id: str, url: str, model: str) -> None:
+        """Use another model for a session (empty: for those opened later).
 
         Raises:
-            NotFound: it is another server, or has no such model.
+            NotFound: no server of the user's has it.
         """
-        found = [each for each in await runtime.servers.find() if each.url != FILES_URL]
-        at = [each for each in found if (is_same_server(each.url, url) if url else model)]
-        has = [each for each in at if not model or model in {known.name for known in each.models} or (url and not each.models)]
-        if not has:
-            what = f"no server of the user's has the model {model}" if at else f"{url} is not one of the user's servers"
-            raise NotFound(sanitize_path(what)[:200], "`GET /v1/models` lists them.")
-        return url or has[0].url
-
-    async def switch_model(self, runtime: Runtime, session_id: str, url: str, model: str) -> None:
-        """Use another model for a session (empty: for those opened later); see `server_with`."""
-        url = await self.server_with(runtime, url, model)
+        url = server_with([each for each in await runtime.servers.find() if each.url != FILES_URL], model, url)
         if session_id:
             await runtime.switch_model(session_id, url, model, is_kept=False)
         else:

@@ -100,16 +100,18 @@ async def listed(
 async def created(api: ApiContext, body: wire.NewSession) -> wire.SessionDetail:
     """Open a new session, and give it its first task."""
     runtime = await api.runtime(body.folder)
-    if body.model:
-        _ = await api.hub.server_with(runtime, "", body.model)
     session = await api.new_session(runtime)
-    if body.model:
-        session.set_model(body.model)
-    if body.title:
-        session.rename(body.title)
-    await mode_set(session, body)
-    if body.message.strip():
-        _ = await give_task(api, session, body.message)
+    try:
+        if body.model:
+            await api.hub.switch_model(runtime, session.id, "", body.model)
+        if body.title:
+            session.rename(body.title)
+        await mode_set(session, body)
+        if body.message.strip():
+            _ = await give_task(api, session, body.message)
+    except LmtuiError:
+        await runtime.archive.delete(session.id)
+        raise
     return await shown(api, session)
 
 

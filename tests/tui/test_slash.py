@@ -24,6 +24,8 @@ async def a_slash_command_opens_its_screen_and_escape_closes_it(driver: Driver, 
 async def an_unknown_command_is_said_and_never_sent(driver: Driver) -> None:
     await driver.type("/mode wild")
     assert "no mode 'wild'" in driver.text("#say")
+    await driver.type("/model nosuch:7b")
+    assert "no server has the model nosuch:7b" in driver.text("#say")
     await driver.type("/frobnicate now")
     assert "no command /frobnicate" in driver.text("#say")
     assert driver.host.session.submitted == []

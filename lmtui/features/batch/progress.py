@@ -97,7 +97,7 @@ def result_line(result: TaskResult) -> str:
 
 def _server_line(row: PoolRow) -> str:
     address = sanitize_line(row.url.removeprefix("http://").removesuffix("/v1"))
-    return f"{'●' if row.is_up else '○'} {address}  {pool_cells(row)}  {sanitize_line(row.problem)}".rstrip()
+    return f"{'●' if row.is_up else '○'} {address}  {pool_cells(row)}"
 
 
 class ProgressReport:

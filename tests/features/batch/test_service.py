@@ -80,6 +80,6 @@ def test_the_line_of_a_server_is_short_and_two_batches_of_one_second_get_folders
         PoolRow("http://gpu2:8080/v1", is_up=False, slots=1, problem="connection refused"),
     )
     assert ProgressReport(BatchFolder(tmp_path), lambda: rows).server_lines() == [
-        "● gpu1:8080  1/2 busy · 20 tok/s", "○ gpu2:8080  down  connection refused",
+        "● gpu1:8080  1/2 busy · 20 tok/s", "○ gpu2:8080  down: connection refused",
     ]  # fmt: skip
     assert len({new_batch(tmp_path, (), {}).path for _ in range(5)}) == 5
