@@ -196,8 +196,8 @@ async def choose_profile(context: CommandContext, name: str) -> Result:
 async def show_calls(context: CommandContext, form: str) -> Output:
     """Say in which form the model calls tools, or set it."""
     if form:
-        set_calls(context.session.calls, form)
-    return Output((calls_words(context.session.calls),))
+        set_calls(context.session, form)
+    return Output((calls_words(context.session),))
 
 
 async def compact(_context: CommandContext, focus: str) -> Begin:

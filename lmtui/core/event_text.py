@@ -28,7 +28,7 @@ from lmtui.core.plan import TodoStatus
 from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.prompt_parts import PromptPartsRead, parts_words
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import Calls, answer_words
+from lmtui.core.sessions import Session, answer_words
 from lmtui.core.task_state import done_words
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.core.workspace import EFFECT_TOOL, FileChange
@@ -132,13 +132,13 @@ def _long_words(event: Event) -> str:
             return sanitize(event.line)
 
 
-def calls_words(calls: Calls) -> str:
+def calls_words(session: Session) -> str:
     """Return in which form the model calls tools, and why."""
-    now = calls.in_use()
+    now = session.call_form()
     return f"calls: {now.form}" + (f", {sanitize_line(now.why)}" if now.why else "")
 
 
-def set_calls(calls: Calls, name: str) -> None:
+def set_calls(session: Session, name: str) -> None:
     """Set the form of calls by its name; `auto` lets lmtui choose again.
 
     Raises:
@@ -146,7 +146,7 @@ def set_calls(calls: Calls, name: str) -> None:
     """
     if name not in CALL_CHOICES:
         raise UsageError(f"no form of calls {sanitize_line(name)!r}", f"There are {', '.join(CALL_CHOICES)}.")
-    calls.use(None if name == "auto" else ToolCallFormat(name))
+    session.use_call_form(None if name == "auto" else ToolCallFormat(name))
 
 
 def saved_patch(history: Sequence[Envelope]) -> str:

@@ -176,18 +176,6 @@ class CallsInUse:
     is_by_hand: bool = False
 
 
-class Calls(Protocol):
-    """The form in which the model calls tools, and the user's hand on it."""
-
-    @open_to_network
-    @mirrored
-    def in_use(self) -> CallsInUse:
-        """Return the form in use."""
-
-    def use(self, form: ToolCallFormat | None) -> None:
-        """Set the form manually from the next request on, and keep it for this model; None lets lmtui choose again."""
-
-
 # Runs what an agent (named by its id) does, to its end.  A cancel passes on, and the work begins even if it comes at once.
 AgentRunner = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
@@ -304,9 +292,13 @@ class Session(Protocol):
     def goals(self) -> Goals:
         """Return the commands that end its work."""
 
-    @property
-    def calls(self) -> Calls:
+    @open_to_network
+    @mirrored
+    def call_form(self) -> CallsInUse:
         """Return the form in which the model calls tools."""
+
+    def use_call_form(self, form: ToolCallFormat | None) -> None:
+        """Set the form manually from the next request on, and keep it for this model; None lets lmtui choose again."""
 
     @property
     def plans(self) -> PlanApprovals:

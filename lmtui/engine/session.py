@@ -51,33 +51,6 @@ from lmtui.engine.turn_runner import Background, OutsideCalls, TurnRunner
 _SET_BY_USER = "you set it"
 
 
-class ToolCallControls:
-    """Implements `core.sessions.Calls` for one agent.
-
-    Args:
-        agent: the agent.
-        emit: takes the event by which the form changes; must not raise.
-    """
-
-    def __init__(self, agent: Agent, emit: Callable[[events.Event], None]) -> None:
-        self._agent = agent
-        self._emit = emit
-
-    def in_use(self) -> CallsInUse:
-        calling = self._agent.model.known.calling
-        return CallsInUse(calling.form, calling.why, calling.is_by_hand)
-
-    def use(self, form: ToolCallFormat | None) -> None:
-        model = self._agent.model.known
-        if form is not None:
-            model.keep(call_form=form, source=BY_HAND, note=_SET_BY_USER)
-            self._emit(CallFormChanged(agent=self._agent.id, form=str(form), why=_SET_BY_USER, is_by_hand=True))
-            return
-        model.keep(call_form=None, source=LEARNED, note="")
-        change = model.calling.let_go(model.served)
-        self._emit(CallFormChanged(agent=self._agent.id, form=str(change.form), why=change.why, lets_go=True))
-
-
 class SessionGoals:
     """Implements `core.verification.Goals` for a session.
 
@@ -279,7 +252,6 @@ class EngineSession:
         self.id = parts.id
         self.waiting = self._runner
         self.window_use = RequestParts(self._agent, emit)
-        self.calls = ToolCallControls(self._agent, emit)
         self.goals = SessionGoals(self._agent, emit)
         self.budget = self._agent.services.spending
         self.sleep = SessionSleep(self._agent, self._runner.put)
@@ -425,6 +397,20 @@ class EngineSession:
     def set_model(self, model: str) -> None:
         self.emit(events.ModelChanged(model=model, url=self._parts.provider.url))
         self._background.learn_model(self._parts.provider)
+
+    def call_form(self) -> CallsInUse:
+        calling = self._agent.model.known.calling
+        return CallsInUse(calling.form, calling.why, calling.is_by_hand)
+
+    def use_call_form(self, form: ToolCallFormat | None) -> None:
+        model = self._agent.model.known
+        if form is not None:
+            model.keep(call_form=form, source=BY_HAND, note=_SET_BY_USER)
+            self.emit(CallFormChanged(form=str(form), why=_SET_BY_USER, is_by_hand=True))
+            return
+        model.keep(call_form=None, source=LEARNED, note="")
+        change = model.calling.let_go(model.served)
+        self.emit(CallFormChanged(form=str(change.form), why=change.why, lets_go=True))
 
     @property
     def rules(self) -> Sequence[Rule]:

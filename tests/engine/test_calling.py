@@ -115,10 +115,10 @@ async def test_the_next_session_begins_with_the_form_that_worked_and_a_resumed_o
     again = await ran(rig_for(Asked(answer("done"), answer("done")), profiles))
     assert forms(again)[0] is ToolCallFormat.TEXT
     rig = rig_for(Asked(answer("done")))
-    rig.session.calls.use(ToolCallFormat.SCHEMA)
+    rig.session.use_call_form(ToolCallFormat.SCHEMA)
     again = Rig(Asked(answer("done")), past=rig.log.events)
-    assert again.session.calls.in_use() == rig.session.calls.in_use()
-    assert again.session.calls.in_use().is_by_hand
+    assert again.session.call_form() == rig.session.call_form()
+    assert again.session.call_form().is_by_hand
 
 
 async def test_a_server_that_refuses_tools_is_told_of_them_in_text_and_what_is_too_large_then_is_made_smaller() -> None:
@@ -161,19 +161,19 @@ async def test_a_malformed_call_is_asked_for_again_held_and_after_the_same_resul
 async def test_set_by_hand_it_holds_in_the_next_session_and_let_go_it_is_chosen_by_what_is_known() -> None:
     profiles = KeptProfiles()
     rig = await ran(rig_for(Asked(answer("done"), recovered("a.txt"), recovered("b.txt"), answer("done")), profiles))
-    rig.session.calls.use(ToolCallFormat.NATIVE)
+    rig.session.use_call_form(ToolCallFormat.NATIVE)
     await rig.run()
     assert set(forms(rig)) == {ToolCallFormat.NATIVE}
     assert (profiles.get(KEY).call_form, profiles.get(KEY).source) == (ToolCallFormat.NATIVE, "hand")
     again = await ran(rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), profiles))
-    assert (set(forms(again)), again.session.calls.in_use().why) == ({ToolCallFormat.NATIVE}, "you set it")
+    assert (set(forms(again)), again.session.call_form().why) == ({ToolCallFormat.NATIVE}, "you set it")
     profiles = KeptProfiles()
     model = Asked(answer("done"), answer("done"))
     model.told = replace(SERVED, drops_tools=True)
     rig = await ran(rig_for(model, profiles, call_form=ToolCallFormat.SCHEMA))
-    rig.session.calls.use(ToolCallFormat.NATIVE)
-    rig.session.calls.use(None)
-    now = rig.session.calls.in_use()
+    rig.session.use_call_form(ToolCallFormat.NATIVE)
+    rig.session.use_call_form(None)
+    now = rig.session.call_form()
     assert (now.form, now.is_by_hand, now.why) == (ToolCallFormat.TEXT, False, "its chat template has no place for tools")
     assert [profile.source for profile in profiles.kept.values()] == ["learned"]
 
@@ -224,7 +224,7 @@ def test_the_form_that_an_exam_showed_is_kept_whatever_a_session_came_to() -> No
 
 async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_live_and_resumed() -> None:
     live = await ran(Rig(FakeProvider(answer("one"), answer("two")), call_form=ToolCallFormat.TEXT), "one")
-    live.session.calls.use(None)
+    live.session.use_call_form(None)
     live.session.set_model("other")
     await live.run("two")
     again = await ran(Rig(FakeProvider(answer("three")), call_form=ToolCallFormat.TEXT, past=live.log.events), "three")

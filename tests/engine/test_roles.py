@@ -167,7 +167,7 @@ async def test_a_picture_comes_right_behind_the_results_of_its_message_and_in_te
     assert shown(rig.provider.requests[1])[-4:] == [0, 0, 0, 1]
     assert [ref.name for ref in seen(rig, ToolCallFinished)[0].images] == ["shot.png"]
     rig = rig_with(Server(look(), models=[ServedModel("model", has_vision=True)]), tmp_path)
-    rig.session.calls.use(ToolCallFormat.TEXT)
+    rig.session.use_call_form(ToolCallFormat.TEXT)
     await rig.run()
     body = json.loads(RequestWriter().write(rig.provider.requests[1]))
     assert [message["role"] for message in body["messages"]][-2:] == ["assistant", "user"]

@@ -109,7 +109,7 @@ async def test_however_a_turn_ended_the_next_request_is_one_that_strict_template
 ) -> None:
     sandbox = FakeSandbox(commands={"sleep": 60.0})
     rig = Rig(FakeProvider(*answers), sandbox, limits=Limits(max_iterations=2))
-    rig.session.calls.use(form)
+    rig.session.use_call_form(form)
     rig.session.submit("go")
     await asyncio.sleep(0.02)
     rig.session.steer("faster")

@@ -70,7 +70,7 @@ async def test_a_recorded_session_goes_on_where_it_ended(name: str) -> None:
     session = rig.session
     state = {
         "mode": str(session.mode), "rules": [str(rule) for rule in session.rules],
-        "plan": session.plans.open is not None, "form": str(session.calls.in_use().form),
+        "plan": session.plans.open is not None, "form": str(session.call_form().form),
     }  # fmt: skip
     assert list(session.history())[: len(past)] == past
     await rig.run("once more")

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.messages import ToolCallFormat
 from lmtui.core.roles import ModelRole, Roles, parse_roles, with_role
-from lmtui.core.sessions import CallsInUse, SettingRow
+from lmtui.core.sessions import SettingRow
 from lmtui.core.window import WindowItem, WindowPart
 
 _ROWS = (
@@ -52,19 +51,6 @@ class FakeSettings:
 
     def set_role(self, role: ModelRole, model: str) -> None:
         self.role_texts = with_role(self.role_texts, role, model)
-
-
-class FakeCalls:
-    """A form of calls that is set and let go."""
-
-    def __init__(self) -> None:
-        self.now = CallsInUse(ToolCallFormat.TEXT, "it writes its calls as text")
-
-    def in_use(self) -> CallsInUse:
-        return self.now
-
-    def use(self, form: ToolCallFormat | None) -> None:
-        self.now = CallsInUse(form, "you set it", is_by_hand=True) if form else CallsInUse(ToolCallFormat.NATIVE)
 
 
 class FakeWindow:

@@ -14,11 +14,11 @@ from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
-from lmtui.core.messages import Image, Role, ToolCall, Usage
+from lmtui.core.messages import Image, Role, ToolCall, ToolCallFormat, Usage
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.prompt_text import FilledPrompt
-from lmtui.core.sessions import AgentRunner, Answer, SessionSummary, Subscriber
+from lmtui.core.sessions import AgentRunner, Answer, CallsInUse, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.verification import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.workspace import Changes, EffectPart, FileChange, FileChangeKind
@@ -28,7 +28,7 @@ from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_plans import FakePlans
 from tests.tui.fake_servers import FakeServers
-from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
+from tests.tui.fake_settings import FakeSettings, FakeWindow
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
 DIFF = """\
@@ -143,7 +143,7 @@ class FakeSession:
         self.fake_background = FakeBackground()
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
-        self.calls = FakeCalls()
+        self.form = CallsInUse(ToolCallFormat.TEXT, "it writes its calls as text")
         self.budget = FakeBudget(self.emit)
         self.trial = FakeTrial()
         self.goals = FakeGoals(self.emit)
@@ -210,6 +210,12 @@ class FakeSession:
     def set_mode(self, mode: Mode) -> None:
         self.mode = mode
         self.emit(events.ModeChanged(mode=mode.value))
+
+    def call_form(self) -> CallsInUse:
+        return self.form
+
+    def use_call_form(self, form: ToolCallFormat | None) -> None:
+        self.form = CallsInUse(form, "you set it", is_by_hand=True) if form else CallsInUse(ToolCallFormat.NATIVE)
 
     def set_model(self, model: str, url: str = "http://127.0.0.1:11434/v1") -> None:
         self.emit(events.ModelChanged(model=model, url=url, window_tokens=8192))

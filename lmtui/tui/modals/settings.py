@@ -282,7 +282,7 @@ class WindowScreen(Grouped):
     HEAD = "  tokens share to read" + " " * 10
 
     def __init__(self, session: Session, state: SessionState) -> None:
-        self._use, self._calls, self._session_state = session.window_use, session.calls, state
+        self._use, self._session, self._session_state = session.window_use, session, state
         self._parts = self._use.parts()
         super().__init__({part.name for part in self._parts if not part.name.startswith("results")})
 
@@ -293,7 +293,7 @@ class WindowScreen(Grouped):
     def rows(self) -> Sequence[GroupRow]:
         """Return parts and messages as they are now; of a message, what a change would cost."""
         self._parts = self._use.parts()
-        calls = f"{calls_words(self._calls)}; /calls changes it."
+        calls = f"{calls_words(self._session)}; /calls changes it."
         return window_rows(self._parts, self._session_state.model.window_tokens, self._use.read_s, calls)
 
     def action_window(self, step: str) -> None:
