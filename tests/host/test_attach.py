@@ -100,7 +100,7 @@ async def test_a_network_client_chooses_among_the_users_servers_alone(start: Sta
         await _greet(socket, host)
         for url in ("http://127.0.0.1:9", "gguf:", f"{host.model.url}@127.0.0.1:9"):
             answer = await _call(socket, "host", "", "switch_model", session_id=session_id, url=url, model="/etc/passwd")
-            assert "not one of the user's servers" in answer["error"]["message"]
+            assert "not one of your servers" in answer["error"]["message"]
         answer = await _call(socket, "host", "", "switch_model", session_id=session_id, url=host.model.url, model="scripted")
         assert "ok" in answer
 
