@@ -12,7 +12,7 @@ from benchmarks.screen import SIZE, Bench, idle_key_ms
 from lmtui.core.line_diff import compare, hunks_of, split_lines
 from lmtui.tui.lines.code import highlight, lexer_for_path
 from lmtui.tui.lines.diff_view import DiffView
-from lmtui.tui.lines.patch import FilePatch, parse_patch, with_context
+from lmtui.tui.lines.patch import FilePatch, parse_patch
 
 COUNT = 50_000
 
@@ -37,7 +37,7 @@ def patch_of_texts(path: str, old: str, new: str) -> FilePatch:
             lines += [f" {each.rstrip()}" for each in removed] if is_equal else [f"-{each.rstrip()}" for each in removed]
             lines += [] if is_equal else [f"+{each.rstrip()}" for each in added]
     (file,) = parse_patch("\n".join(lines), path)
-    return with_context(file, new.splitlines()) or file
+    return file
 
 
 async def view_ms(every: int) -> dict[str, float]:
@@ -55,7 +55,7 @@ async def view_ms(every: int) -> dict[str, float]:
             return found
         return found | {
             "hunk": await cost_ms(meter, lambda _: view.scroller.go_to_hunk(view.scroller.hunk + 1), 10),
-            "search": await cost_ms(meter, lambda _: view.search("other_49")),
+            "search": await cost_ms(meter, lambda _: view.search.find("other_49")),
             "split": await cost_ms(meter, lambda _: view.toggle_split()),
         }
 

@@ -14,8 +14,8 @@ from benchmarks.screen import SIZE, Bench, idle_key_ms
 from lmtui.app.workspace_files import FolderWatch
 from lmtui.core.workspace import DirEntry, GitState
 from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.path_index import FuzzyPaths
+from lmtui.tui.screens.viewer import FileText, FileView
 
 COUNT = 100_000
 IDLE_S = 5.0
@@ -71,10 +71,9 @@ async def file_ms() -> dict[str, float]:
         found = {
             "paint": await cost_ms(meter, lambda _: view.show(FileText("big.py", data), size_bytes=len(data))),
             "page": await cost_ms(meter, lambda _: view.action_move("page_down"), 10),
-            "search": await cost_ms(meter, lambda _: view.show_matches(word, view.source.text_shown.find_all(word))),
-            "wrap": await cost_ms(meter, lambda _: view.action_toggle_wrap()),
+            "search": await cost_ms(meter, lambda _: view.search.find(word)),
+            "wrap": await cost_ms(meter, lambda _: view.take_width(90)),
         }
-        view.action_toggle_wrap()
         found["line"] = await cost_ms(meter, lambda _: view.show(FileText("one.json", line), size_bytes=len(line)))
         return found
 

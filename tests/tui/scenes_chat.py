@@ -66,10 +66,10 @@ async def chat_search(driver: Driver) -> None:
 
 
 async def chat_copy_mode(driver: Driver) -> None:
-    """A cursor on the text, some of it selected."""
+    """Some lines selected."""
     transcript = await talk(driver)
     transcript.focus()
-    await driver.press("g", "v", "g", "j", "j", "j", "j", "w", "v", "j", "dollar_sign")
+    await driver.press("g", "v", "k", "k", "k", "k")
 
 
 async def chat_call(driver: Driver) -> None:

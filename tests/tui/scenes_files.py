@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lmtui.core.workspace import GitState
 from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.lines.file_view import FileView
+from lmtui.tui.screens.viewer import FileView
 from tests.tui.driving import Driver
 from tests.tui.fakes import play_work
 
@@ -96,7 +96,7 @@ async def viewer(driver: Driver) -> None:
     await driver.until_screen("Viewer")
     await driver.until(lambda: driver.app.screen.query_one(FileView).source.line_count > 0)
     await driver.press("slash", *"take")
-    await driver.until_shown("1 of 2", "#viewer-title")
+    await driver.until_shown("1 of 2", "#viewer-file")
 
 
 FILE_SCENES = {"files": tree, "files_found": found, "viewer": viewer}

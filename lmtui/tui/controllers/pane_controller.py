@@ -46,24 +46,22 @@ class ChatController:
         if words:
             transcript.focus()
             transcript.search.find(words)
-            transcript.search.go()
             return
         if self._line.parent is None:
             await self._workbench.panes.query_one("#chat-pane").mount(self._line)
+        search = transcript.search
 
-        def mark(text: str) -> None:
-            if text != transcript.search.words:
-                transcript.search.find(text)
-
-        def go(text: str) -> None:
+        def sent(text: str) -> None:
             if text.strip():
                 transcript.focus()
-                transcript.search.go()
-            else:
-                mark("")
+                search.go(1)
 
-        words = transcript.search.words
-        self._line.ask("search in the whole session", before or transcript, text=words, sent=go, typed=mark)
+        self._line.ask("search in the whole session", before or transcript, text=search.words, sent=sent, typed=self._mark)
+
+    def _mark(self, words: str) -> None:
+        """Mark what is typed, where it is in sight; Enter goes to it."""
+        if self._transcript is not None:
+            self._transcript.search.find(words, step=0)
 
     def _copy_code(self, _: str) -> None:
         transcript = self._transcript

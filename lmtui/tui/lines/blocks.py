@@ -66,8 +66,9 @@ class Block:
         return False
 
     def estimate(self, width: int) -> int:
-        """Return about how many lines the block has, without drawing it: here from length and newlines."""
-        return _guess(self.copy_text(), width)
+        """Return about how many lines the block has, without drawing it: from length and newlines."""
+        text = "" if self.can_fold and self.is_folded else self.copy_text()
+        return text.count("\n") + len(text) // max(1, width) + 1
 
     @abstractmethod
     def body(self, width: int) -> list[Line]:
@@ -122,12 +123,6 @@ class UserBlock(Block):
         """Tell whether the text is long."""
         return self._text.count("\n") >= _LONG_TEXT_LINES
 
-    def estimate(self, width: int) -> int:
-        """Guess from length and newlines."""
-        if self.can_fold and self.is_folded:
-            return _SHOWN_OF_LONG + 2 + 2 * self.is_padded
-        return 1 + len(self._images) + _guess(self._text, width) + 2 * self.is_padded
-
     def body(self, width: int) -> list[Line]:
         """Return the text as it was typed, on its own ground, with the time at the right."""
         source = sanitize(self._text).strip("\n").split("\n")
@@ -176,10 +171,6 @@ class ThinkingBlock(Block):
         """Take some more thinking."""
         self.thinking += text
         self.thinking_s = elapsed_s
-
-    def estimate(self, width: int) -> int:
-        """Guess from the length of what is shown."""
-        return 1 if self.is_folded else 1 + _guess(self.thinking, width)
 
     def body(self, width: int) -> list[Line]:
         """Return how long the thinking took, and the thinking where it is unfolded."""
@@ -276,11 +267,6 @@ class CheckBlock(Block):
         """Return that an error is here, if it failed."""
         return frozenset({Mark.ERROR}) if self._check.outcome is CheckOutcome.FAILED else frozenset()
 
-    def estimate(self, width: int) -> int:
-        """Guess from what is shown."""
-        del width
-        return 1 + min(_CHECK_LINES, self._check.text.count("\n") + 1 if self._check.text else 0)
-
     def body(self, width: int) -> list[Line]:
         """Return a row as tool calls have it, and the lines that matter."""
         check = self._check
@@ -309,10 +295,6 @@ def seconds(value: float) -> str:
 def text_lines(text: str, width: int, role: StyleRole = "") -> list[Line]:
     """Return clean text line by line, each folded to the width."""
     return [part for each in text.split("\n") for part in fold(((each.expandtabs(8), role),) if each else (), width)]
-
-
-def _guess(text: str, width: int) -> int:
-    return max(1, text.count("\n") + len(text) // max(1, width) + 1)
 
 
 BLOCK_CHARS = 2048

@@ -202,14 +202,6 @@ class CallBlock(Block):
             self.state = CallState.STOPPED
             self.written = ""
 
-    def estimate(self, width: int) -> int:
-        """Guess: one line, and what is shown of the result."""
-        if self.is_folded:
-            return 1 + min(self._most_output(), self._result().count("\n")) + (_DIFF_LINES if self.changes else 0)
-        result = self._result()
-        diffs = sum(change.diff.count("\n") for change in self.changes)
-        return 3 + len(self._started.arguments) + diffs + result.count("\n") + len(result) // max(1, width)
-
     def body(self, width: int) -> list[Line]:
         """Return the call's line and what belongs under it."""
         inner = self._width = max(8, width - 2)
@@ -375,10 +367,6 @@ class ReadsBlock(Block):
     def can_fold(self) -> bool:
         """Tell that each call can be shown."""
         return True
-
-    def estimate(self, width: int) -> int:  # noqa: ARG002 - the rows take one line each at any width
-        """Guess: one line, or one for each call."""
-        return 1 if self.is_folded else 1 + len(self.calls)
 
     def body(self, width: int) -> list[Line]:
         """Return how many files, folders and searches there were, and the rows of the calls where they are unfolded."""

@@ -10,9 +10,10 @@ from functools import lru_cache
 from itertools import groupby, zip_longest
 from typing import NamedTuple
 
+from lmtui.core.sanitize import pluralize
 from lmtui.tui.lines.code import highlight, lexer_for_path
 from lmtui.tui.lines.patch import MINUS, SIGN_ROLES, DiffLine, FilePatch, Hunk, Lines, digits_of
-from lmtui.tui.lines.styled_text import Line, StyleRole, fill, fit_path, fold, restyle, width_of
+from lmtui.tui.lines.styled_text import CONTINUED, Line, StyleRole, code_breaks, fill, fit_path, fold, restyle, width_of
 
 _LEAST_COMMON = 0.3
 _LONGEST_COMPARED = 1000
@@ -85,27 +86,18 @@ class DiffRow(NamedTuple):
     line: DiffLine | None = None
     other: DiffLine | None = None
     hunk: int = -1
-    can_open: bool = False
-
-    def has(self, words: str) -> bool:
-        """Tell whether words, all in lower case, are in what is drawn."""
-        shown = (self.line, self.other) if self.kind == "pair" else (self.line,)
-        return any(words in line.raw.casefold() for line in shown if line is not None)
 
 
 class DiffLayout:
     """The rows of a diff at a width, and the lines of the screen at which they begin.
 
     Args:
-        opened: the unchanged lines before the hunks of these numbers (-1 - n: behind file n) are shown.
         painter: draws the rows; its width says where a line is folded.
         heading: the words above a hunk, by its number; None or empty for none.
     """
 
-    def __init__(
-        self, files: Sequence[FilePatch], opened: frozenset[int], painter: DiffPainter, heading: Callable[[int], str] | None
-    ) -> None:
-        self._opened, self._is_split, self._text_width = opened, painter.is_split, painter.text_width
+    def __init__(self, files: Sequence[FilePatch], painter: DiffPainter, heading: Callable[[int], str] | None = None) -> None:
+        self._is_split, self._text_width = painter.is_split, painter.text_width
         self._heading = heading
         self.rows: list[DiffRow] = []
         self.tops: list[int] = []
@@ -121,11 +113,6 @@ class DiffLayout:
         number = bisect_right(self.tops, line) - 1
         return self.rows[number], line - self.tops[number]
 
-    def find(self, words: str) -> list[int]:
-        """Return the lines of the screen in which rows with these words begin, letter case aside, in order."""
-        wanted = words.casefold()
-        return [top for top, row in zip(self.tops, self.rows, strict=True) if row.has(wanted)]
-
     def _add_file(self, index: int, file: FilePatch, *, is_named: bool) -> None:
         if is_named and index:
             self._add(DiffRow("gap", file.path))
@@ -135,24 +122,17 @@ class DiffLayout:
             self._add(DiffRow("file", file.path, text))
         for hunk in file.hunks:
             self._add_hunk(file, hunk, len(self.hunk_tops))
-        self._add_unchanged(file, file.after, len(file.after), -1 - index)
 
     def _add_hunk(self, file: FilePatch, hunk: Hunk, number: int) -> None:
         self.hunk_tops.append(self.total)
-        self._add_unchanged(file, hunk.before, hunk.skipped, number, f"   {hunk.heading}" if hunk.heading else "")
+        if hunk.skipped:
+            heading = f"   {hunk.heading}" if hunk.heading else ""
+            self._add(DiffRow("fold", file.path, f"⋯ {pluralize(hunk.skipped, 'unchanged line')}{heading}", hunk=number))
         if self._heading is not None and (heading := self._heading(number)):
             self.hunk_tops[-1] = self.total
             self._add(DiffRow("hunk", file.path, heading, hunk=number))
         self._add_lines(file, hunk.lines, number)
         self.hunk_ends.append(self.total)
-
-    def _add_unchanged(self, file: FilePatch, lines: Lines, count: int, key: int, heading: str = "") -> None:
-        """Add unchanged lines, or how many there are where they are not opened."""
-        if lines and key in self._opened:
-            self._add_lines(file, lines, -1)
-        elif count:
-            text = f"⋯ {count:,} unchanged line{'s' if count > 1 else ''}{heading}"
-            self._add(DiffRow("fold", file.path, text, hunk=key, can_open=bool(lines)))
 
     def _add_lines(self, file: FilePatch, lines: Lines, hunk: int) -> None:
         for old, new in _pairs(lines):
@@ -172,7 +152,7 @@ class DiffLayout:
     def _height(self, line: DiffLine | None) -> int:
         raw, width = line.raw if line is not None else "", self._text_width
         if line is None or (raw.isascii() and raw.isprintable() and not line.note):
-            return max(1, -(-len(raw) // width))
+            return len(code_breaks(raw, width)) + 1
         return len(fold(((text_of(line), ""),), width))
 
 
@@ -200,7 +180,7 @@ def text_of(line: DiffLine) -> str:
 def diff_lines(files: Sequence[FilePatch], width: int) -> list[Line]:
     """Return a whole diff in one column."""
     painter = DiffPainter(width, digits_of(files), is_split=False)
-    return [line for row in DiffLayout(files, frozenset(), painter, None).rows for line in painter.lines(row)]
+    return [line for row in DiffLayout(files, painter).rows for line in painter.lines(row)]
 
 
 _BAR = "│"
@@ -229,7 +209,7 @@ class DiffPainter:
             case "hunk":
                 return [((row.text, heading_role),)]
             case "fold":
-                return [((" " * (self._digits + 1), ""), (row.text, "accent" if row.can_open else "muted"))]
+                return [((" " * (self._digits + 1), ""), (row.text, "muted"))]
             case "pair" if self.is_split:
                 return self._both(row)
             case _:
@@ -266,6 +246,7 @@ class DiffPainter:
         found: list[Line] = []
         for part in fold(body, self.text_width):
             first = not found
-            lead: Line = ((numbers if first else " " * len(numbers), "muted"), (f"{sign if first else ' '} ", sign_role))
+            head = numbers if first else f"{CONTINUED} ".rjust(len(numbers))
+            lead: Line = ((head, "muted"), (f"{sign if first else ' '} ", sign_role))
             found.append((*lead, *fill(part, width - width_of(lead), ground)))
         return found

@@ -1,20 +1,18 @@
-"""A diff that is read: hunk by hunk, file by file, searched."""
+"""A diff that is read: hunk by hunk, file by file."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Unpack
 
-from textual import events
 from textual.message import Message
 
 from lmtui.core.prompt_text import mention_text
 from lmtui.tui.lines.diff_layout import DiffLayout, DiffPainter
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
-from lmtui.tui.lines.patch import FilePatch, digits_of, with_context
-from lmtui.tui.lines.selection import Matches
-from lmtui.tui.lines.styled_text import Line, LineSource, Span
+from lmtui.tui.lines.patch import FilePatch, digits_of
+from lmtui.tui.lines.styled_text import Line, LineSource, Place, Span
 from lmtui.tui.timing import WidgetOptions
 
 SPLIT_FROM_WIDTH = 84
@@ -30,8 +28,6 @@ class DiffLines(LineSource):
         self._heading = heading
         self.wants_split: bool | None = None
         self.files: tuple[FilePatch, ...] = ()
-        self._opened: frozenset[int] = frozenset()
-        self.matches = Matches[int]()
         self.lay_out()
 
     @property
@@ -46,11 +42,6 @@ class DiffLines(LineSource):
         """Tell whether there are two sides: something was there before, and something is there now."""
         signs = {line.sign for file in self.files for hunk in file.hunks for line in hunk.lines}
         return "-" in signs and len(signs) > 1
-
-    @property
-    def has_folds(self) -> bool:
-        """Tell whether unchanged lines can be shown or left out."""
-        return bool(self._opened) or any(each.can_open for each in self.layout.rows)
 
     def place_of(self, hunk: int) -> tuple[str, int]:
         """Return the file of a hunk, and which of its hunks that is; no file and -1 where there is none."""
@@ -68,43 +59,18 @@ class DiffLines(LineSource):
         return f"{mention_text(path)}:{new[0]}-{new[-1]}" if new else path
 
     def show(self, files: tuple[FilePatch, ...]) -> None:
-        """Show patches, and look for nothing any more."""
+        """Show patches."""
         self.files = files
-        self._opened = frozenset()
-        self.matches.take("", ())
-
-    def toggle_folds(self) -> None:
-        """Show all unchanged lines that are known, or leave all of them out."""
-        known = {each.hunk for each in self.layout.rows if each.can_open}
-        self._opened = self._opened | known if known else frozenset()
-
-    def open_at(self, line: int) -> bool:
-        """Show the unchanged lines that are left out at a line; False where none are."""
-        row = self.layout.at(line)[0] if line < self.total() else None
-        can_open = row is not None and row.can_open
-        if row is not None and can_open:
-            self._opened |= {row.hunk}
-        return can_open
-
-    def fill_in(self, lines: Sequence[str]) -> bool:
-        """Make the lines between the hunks known from the new text of the one file shown; False where it does not fit."""
-        filled = with_context(self.files[0], lines) if len(self.files) == 1 else None
-        if filled is None:
-            return False
-        self.files = (filled,)
-        self.lay_out()
-        return True
+        self.revision += 1
 
     def lay_out(self) -> None:
-        """Lay out for the width that there is, and find again what is looked for."""
-        heading, matches = self._heading, self.matches
+        """Lay out for the width that there is."""
+        heading = self._heading
         self._painter = DiffPainter(self.width, digits_of(self.files), is_split=self.is_split)
         self._drawn: tuple[int, list[Line]] = (-1, [])
         head = (lambda number: heading(number)[0]) if heading is not None else None
-        self.layout = DiffLayout(self.files, self._opened, self._painter, head)
-        if matches.words:
-            matches.places = self.layout.find(matches.words)
-            matches.at = min(matches.at, len(matches.places) - 1)
+        self.layout = DiffLayout(self.files, self._painter, head)
+        self.revision += 1
 
     def total(self) -> int:
         """Return how many lines the diff takes at this width."""
@@ -117,7 +83,7 @@ class DiffLines(LineSource):
             role = self._heading(row.hunk)[1] if row.kind == "hunk" and self._heading is not None else ""
             self._drawn = top, self._painter.lines(row, role)
         lines = self._drawn[1]
-        return self.matches.marked(lines[part], is_here=self.matches.here == top) if part < len(lines) else ()
+        return lines[part] if part < len(lines) else ()
 
 
 def split_word(*, is_split: bool) -> str:
@@ -199,6 +165,8 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def show_patches(self, files: tuple[FilePatch, ...]) -> None:
         """Show patches that were read or compared elsewhere."""
+        if files != self.source.files:
+            self.search.forget()
         self.source.show(files)
         self.scroller.hunk = 0
         self.lay_out()
@@ -223,35 +191,7 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.source.wants_split = not self.source.is_split
         self.lay_out()
 
-    def toggle_folds(self) -> None:
-        """Show all unchanged lines that are known, or leave all of them out."""
-        self.source.toggle_folds()
-        self.lay_out()
-
-    def action_select(self) -> None:
-        """Show the first unchanged lines in view that are left out."""
-        top = self.scroll_offset.y
-        if any(self.source.open_at(line) for line in range(top, min(top + self.size.height, self.source.total()))):
-            self.lay_out()
-
-    def on_click(self, event: events.Click) -> None:
-        if self.text_selection is None and self.source.open_at(event.y + self.scroll_offset.y):
-            self.lay_out()
-
-    def search(self, words: str) -> None:
-        """Mark words in what is shown and go to the first place from the top of the pane on; none ends the search."""
-        places = self.source.layout.find(words) if words.strip() else []
-        self.source.matches.take(words, places)
-        if places:
-            self._go_to_match(bisect_left(places, self.scroll_offset.y))
-        self.redraw()
-
-    def step_match(self, step: int) -> None:
-        """Go to the next match, or the one before; round the end."""
-        if self.source.matches.places:
-            self._go_to_match(self.source.matches.at + step)
-            self.redraw()
-
-    def _go_to_match(self, number: int) -> None:
-        self.scroller.bring_into_view(self.source.matches.go(number))
+    def found(self, place: Place) -> None:
+        """Be at the hunk of a match."""
+        del place
         self.scroller.note_place()

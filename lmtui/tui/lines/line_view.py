@@ -7,8 +7,11 @@ knows is in its parts: `strips` what is drawn, `frames` when (`timing.py`), `scr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Protocol, Unpack
 
 from textual import events, on
@@ -19,9 +22,22 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from lmtui.tui.commands import Scope, bindings
-from lmtui.tui.lines.selection import CopyMode
-from lmtui.tui.lines.styled_text import Line, LineSource, Palette, crop, fill, plain, restyle, width_of, wrap
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
+from lmtui.tui.lines.styled_text import (
+    Line,
+    LineSource,
+    Palette,
+    Place,
+    StyleRole,
+    crop,
+    fill,
+    fit,
+    plain,
+    restyle,
+    width_of,
+    wrap,
+)
 from lmtui.tui.router import Panel
 from lmtui.tui.timing import Frames, WidgetOptions
 
@@ -95,18 +111,22 @@ class StripCache:
                     self._kept.clear()
                 kept = self._kept[line] = self._paint(line)
             strip = kept[1]
-        return self._with_note(strip) if self._note and y == view.size.height - 1 else strip
+        return self._with_note(strip) if self._note and y == self._note_row else strip
+
+    @property
+    def _note_row(self) -> int:
+        return self._view.size.height - 1 - self._view.covered_rows
 
     def show_note(self, note: Line) -> None:
         """Show a few words at the end of the last row, over whatever is there."""
         if note != self._note:
             self._note = note
-            self._refresh(self._view.size.height - 1)
+            self._refresh(self._note_row)
 
     def is_note_at(self, x: int, y: int) -> bool:
         """Tell whether the note is shown in a cell."""
         end = self._view.content_width
-        return bool(self._note) and y == self._view.size.height - 1 and end - width_of(self._note) - 1 <= x < end
+        return bool(self._note) and y == self._note_row and end - width_of(self._note) - 1 <= x < end
 
     def forget(self, line: int) -> None:
         """Draw a line again, and nothing else."""
@@ -188,56 +208,71 @@ class LineScroller:
     def __init__(self, view: VirtualLineView) -> None:
         self._view = view
         self.is_following = False
+        self.place: Place = (0, 0)  # of what is at the top of the pane
+        self._seen = -1  # how many lines there were below which others are new
 
     def set_following(self, is_following: bool) -> None:
-        """Follow the end, or stop."""
+        """Follow the end, or stop; what is there now counts as seen."""
+        if is_following != self.is_following:
+            self._seen = -1 if is_following else self._view.source.total()
         self.is_following = is_following
 
     def hold_still(self) -> None:
-        """Follow the end no more."""
+        """Stay here, whatever comes in below."""
+        self.place = self.at_top()
         self.set_following(False)
+
+    def at_top(self) -> Place:
+        """Return the place at the top of the pane."""
+        return self._view.source.place_at(self._view.scroll_offset.y)
+
+    def go(self, place: Place, *, can_follow: bool = True) -> None:
+        """Put a place at the top of the pane; at the end, follow it."""
+        source, height = self._view.source, self._view.size.height
+        self.place = source.settle(place, height)
+        is_end = source.line_of(self.place) + height >= source.total() + self._view.covered_rows
+        self.set_following(can_follow and is_end and not self._view.copy_mode.is_on)
+        self._view.sync()
 
     def move(self, lines: int) -> None:
         """Scroll by some lines as the reader asked, at once."""
-        self._view.jump(self._view.scroll_offset.y + lines)
-        self.note_place()
+        if self._view.source.total():
+            self.go(self._view.source.moved(self.at_top(), lines))
 
     def page(self, pages: int) -> None:
         """Scroll by pages, a line kept."""
         self.move(pages * max(1, self._view.size.height - 1))
 
     def to_edge(self, *, is_end: bool) -> None:
-        """Go to the first or the last line."""
-        self._view.jump(self._view.max_scroll_y if is_end else 0)
-        self.note_place()
+        """Go to the first line, or to the last and follow it."""
+        if is_end:
+            self.set_following(True)
+            self._view.redraw()
+            self._view.sync()
+        else:
+            self.go((0, 0))
 
     def note_place(self) -> None:
         """Follow the end from now on if the reader is there, else stay."""
         self.set_following(self._view.scroll_offset.y >= self._view.max_scroll_y)
 
-    def dragged(self) -> None:
-        """Take note that the reader moved the scroll bar."""
-        self.note_place()
-
-    def bring_into_view(self, line: int) -> int:
-        """Scroll so that a line is seen, and return where it is then."""
-        top = self._view.scroll_offset.y
-        seen = max(1, self._view.size.height - 1)
+    def show(self, place: Place) -> None:
+        """Scroll so that a place is seen."""
+        view, source = self._view, self._view.source
+        place = source.settle(place, 1)
+        line, top, seen = source.line_of(place), view.scroll_offset.y, max(1, view.size.height - 1 - view.covered_rows)
         if not top <= line < top + seen:
-            self._view.jump(line if line < top else line - seen + 1)
-        return line
-
-    def settle(self) -> None:
-        """Make exact what is about to be seen; called before a frame."""
-
-    def restore(self) -> None:
-        """Scroll to where the reader is, once the scroll range fits the content."""
-        if self.is_following:
-            self._view.jump(self._view.max_scroll_y)
+            is_far = not top - seen < line < top + 2 * seen
+            above = seen // 3 if is_far else 0 if line < top else seen - 1
+            self.go(source.moved(place, -above), can_follow=False)
 
     def note(self) -> Line:
-        """Return what the reader should know of his place."""
-        return ()
+        """Say how much came in below, where the reader is not at the end."""
+        view = self._view
+        total = view.source.total()
+        self._seen = min(total, max(self._seen, view.scroll_offset.y + view.size.height)) if self._seen >= 0 else -1
+        below = total - self._seen if self._seen >= 0 else 0
+        return ((f" ↓ {pluralize(below, 'new line')} · End ", "accent caret"),) if below > 0 else ()
 
 
 class Overlay(Protocol):
@@ -252,6 +287,187 @@ class Overlay(Protocol):
 
     def note(self) -> Line:
         """Return the note."""
+
+
+_MOST_COPIED_LINES = 200_000
+
+
+def copied_lines(source: LineSource, first: int, last: int, span: Callable[[int, int], tuple[int, int]]) -> str:
+    """Return the text of lines, of each the characters that `span` tells from its number and size; no line's lead is copied."""
+    parts: list[str] = []
+    for line in range(first, min(last + 1, first + _MOST_COPIED_LINES)):
+        text = source.text(line)
+        start, end = span(line, len(text))
+        parts.append(text[max(start, source.lead_of(line)) : end].rstrip())
+    return "\n".join(parts)
+
+
+def mouse_text(source: LineSource, selection: Selection) -> str:
+    """Return the text that the mouse selected."""
+    last = source.total() - 1
+    start, end = selection.start, selection.end
+
+    def span(line: int, size: int) -> tuple[int, int]:
+        is_first, is_last = start is not None and line == start.y, end is not None and line == end.y
+        return start.x if start is not None and is_first else 0, end.x if end is not None and is_last else size
+
+    return copied_lines(source, start.y if start is not None else 0, min(last, end.y) if end is not None else last, span)
+
+
+class CopyMode:
+    """Whole lines that are selected by keys, from where it began to where the keys went."""
+
+    def __init__(self, view: VirtualLineView) -> None:
+        self._view = view
+        self.is_on = False
+        self._begin = self._end = (0, 0)
+
+    def start(self, line: int) -> None:
+        """Select one line."""
+        self.is_on = True
+        self._begin = self._end = self._view.source.place_at(line)
+
+    def move(self, lines: int) -> None:
+        """Select up to so many lines further down, or up."""
+        self._put(self._view.source.moved(self._end, lines))
+
+    def page(self, pages: int) -> None:
+        """Select up to so many pages further down, or up."""
+        self.move(pages * max(1, self._view.size.height - 2))
+
+    def to_edge(self, *, is_end: bool) -> None:
+        """Select up to the first or the last line."""
+        self._put(self._view.source.place_at(self._view.source.total() - 1 if is_end else 0))
+
+    def _put(self, place: Place) -> None:
+        self._end = place
+        self._view.scroller.show(place)
+        self._view.redraw()
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Return the first and the last line."""
+        first, last = sorted((self._begin, self._end))
+        return self._view.source.line_of(first), self._view.source.line_of(last)
+
+    def note(self) -> Line:
+        """Return what the keys do, in one line."""
+        return ("copy mode  ", "accent"), (f"↑↓ select  {hint_text(of_scope(Scope.COPYING))}", "muted")
+
+    def copied_text(self) -> str:
+        """Return what is selected."""
+        return copied_lines(self._view.source, *self.lines, lambda _, size: (0, size))
+
+    def dress(self, line: int, content: Line) -> Line:
+        """Return a line, marked where it is selected."""
+        first, last = self.lines
+        is_in = first <= line <= last
+        return restyle(content, self._view.source.lead_of(line), len(plain(content)), "selected") if is_in else content
+
+
+_MAX_MARKED = 64
+_WORDS_CELLS = 20
+_SLICE_S, _PAUSE_S = 0.003, 0.004
+
+
+class Search:
+    """Words that are looked for in all of a view's source: marked and counted, gone to one by one."""
+
+    def __init__(self, view: VirtualLineView) -> None:
+        self._view = view
+        self.words = ""
+        self.places: list[Place] = []
+        self.is_done = True
+        self._at = -1
+        self._here: Place | None = None
+        self._revision = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether words are looked for."""
+        return bool(self.words)
+
+    def find(self, words: str, step: int = 1) -> None:
+        """Look for words (blank: end the search) and go to the first from the top of the pane on; 0 goes nowhere."""
+        words = words if words.strip() else ""
+        if words != self.words:
+            self.forget()
+            self.words = words
+            self._look(step)
+
+    def go(self, step: int) -> None:
+        """Go to the next match or the one before, round the end, in what is there by now."""
+        if self._revision != self._view.source.revision or not self.is_done:
+            self._look(step)
+        elif self.places:
+            self._go(step)
+
+    def forget(self) -> None:
+        """Look for nothing: something else is shown."""
+        self.words, self.places, self._at, self._here, self.is_done = "", [], -1, None, True
+        self._view.source.release()
+        self._draw()
+
+    def dress(self, line: int, content: Line) -> Line:
+        """Return a line with the words marked in it, those that were gone to more than the others."""
+        wanted, text = self.words.casefold(), plain(content).casefold()
+        role: StyleRole = "match strong" if self._here == self._view.source.place_at(line) else "match"
+        at = text.find(wanted)
+        for _ in range(_MAX_MARKED):
+            if at < 0:
+                break
+            content = restyle(content, at, at + len(wanted), role)
+            at = text.find(wanted, at + len(wanted))
+        return content
+
+    def note(self) -> Line:
+        """Return what was found and what the keys do."""
+        count = f"{len(self.places):,}{'' if self.is_done else '+'}"
+        found = f"{self._at + 1:,} of {count}" if self._at >= 0 else count
+        if not self.places:
+            found = "not found" if self.is_done else "…"
+        words: Line = (
+            (f"{fit(sanitize_line(self.words), _WORDS_CELLS)} ", "strong"),
+            (f" {found}  ", "accent" if self.places else "warn"),
+        )
+        return (*words, (hint_text(of_scope(Scope.FINDING)), "muted")) if self._view.has_focus else words[1:]
+
+    def _look(self, step: int) -> None:
+        self.is_done = False
+        _ = self._view.run_worker(self._find(step), group="find", exclusive=True)
+
+    async def _find(self, step: int) -> None:
+        """Look through the source in slices, so that the screen has its time."""
+        source, found, end = self._view.source, list[Place](), perf_counter() + _SLICE_S
+        self._revision = source.revision
+        for place in source.find(self.words) if self.words else ():
+            if place is not None:
+                found.append(place)
+            if perf_counter() > end:
+                self.places = found
+                self._view.show_note()
+                await asyncio.sleep(_PAUSE_S)
+                end = perf_counter() + _SLICE_S
+        self.places, self.is_done = found, True
+        if found and step:
+            self._go(step)
+        self._draw()
+
+    def _go(self, step: int) -> None:
+        view = self._view
+        if self._at < 0:
+            first = bisect_left(self.places, (view.source.place_at(view.scroll_offset.y)[0], 0))
+            self._at = first - 1 if step > 0 else first
+        self._at = (self._at + step) % len(self.places)
+        view.scroller.hold_still()
+        self._here = view.source.reveal(self.places[self._at], self.words)
+        view.scroller.show(self._here)
+        view.found(self._here)
+        self._draw()
+
+    def _draw(self) -> None:
+        self._view.redraw()
+        self._view.show_note()
 
 
 class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False):
@@ -285,9 +501,9 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         self.scroller = LineScroller(self)
         self.cursor: Cursor | None = None
         self.hover = Hover(self)
-        self.copy_mode = CopyMode(source)
-        self.overlays: Sequence[Overlay] = (self.copy_mode,)
-        self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.COPYING)), self._bindings])
+        self.copy_mode, self.search = CopyMode(self), Search(self)
+        self.overlays: Sequence[Overlay] = (self.search, self.copy_mode)
+        self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.COPYING, Scope.FINDING)), self._bindings])
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 
@@ -322,17 +538,18 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
     def _draw(self) -> None:
         if self.size:
             self._take_width()
-            self.scroller.settle()
             self.sync()
 
     def sync(self) -> None:
         """Bring the scroll range in line with the content, the reader to his place, and repaint what differs."""
+        source, scroller = self.source, self.scroller
+        place = source.settle(None if scroller.is_following else scroller.place, self.size.height)
         hop = max(1, min(self.hop, self.size.height // 4))
-        rows = -(-self.source.total() // hop) * hop + self.covered_rows
-        size = Size(max(self.content_width, self.source.scroll_width()), rows)
+        rows = -(-source.total() // hop) * hop + self.covered_rows
+        size, line = Size(self.content_width, rows), source.line_of(place)
         if size != self.virtual_size:
             self.virtual_size = size
-        self.scroller.restore()
+        self.jump(self.max_scroll_y if scroller.is_following else line)
         self.strips.repaint_stale()
         self.show_note()
 
@@ -348,7 +565,6 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         self._take_width()
         self.strips.clear()
         if self.size:
-            self.scroller.settle()
             self.sync()
 
     def _take_width(self) -> None:
@@ -372,49 +588,55 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
     # -- keys and mouse -------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let the keys of the copy mode count while it is on."""
-        if action == "copying":
-            return self.copy_mode.is_on or parameters == ("start",)
-        return super().check_action(action, parameters)
+        """Let the keys of the copy mode and of the search count while they are on."""
+        match action:
+            case "copying":
+                return self.copy_mode.is_on or parameters == ("start",)
+            case "finding":
+                return self.search.is_on and not self.copy_mode.is_on
+            case _:
+                return super().check_action(action, parameters)
 
     def action_move(self, step: str) -> None:
-        """Move the cursor (scroll, where there is none)."""
-        target = self.cursor or self.scroller
-        match step:
-            case "up" | "down":
-                target.move(-1 if step == "up" else 1)
-            case "page_up" | "page_down":
-                target.page(-1 if step == "page_up" else 1)
-            case _:
-                target.to_edge(is_end=step == "end")
+        """Move the cursor (scroll, where there is none), or the end of what is selected."""
+        target = self.copy_mode if self.copy_mode.is_on else self.cursor or self.scroller
+        sign = -1 if step in ("up", "page_up", "home") else 1
+        if step in ("up", "down"):
+            target.move(sign)
+        elif "page" in step:
+            target.page(sign)
+        else:
+            target.to_edge(is_end=step == "end")
 
     def action_select(self) -> None:
         """Act on what the cursor is on."""
 
     def action_copying(self, step: str) -> None:
-        """Begin the copy mode in the last line that is seen, or do one of its steps."""
-        mode, top, height = self.copy_mode, self.scroll_offset.y, self.size.height
-        match step:
-            case "start":
-                if self.source.total():
-                    mode.start(max(top, min(top + height, self.source.total()) - 2))
-                    self.scroller.hold_still()
-            case "leave":
-                mode.is_on = False
-            case "copy":
-                mode.is_on = False
-                self.post_message(self.Copied(mode.copied_text()))
-            case "mark" | "lines":
-                mode.toggle_mark(is_linewise=step == "lines")
-            case _:
-                mode.move(step, max(1, height - 2))
-                mode.line = self.scroller.bring_into_view(mode.line)
+        """Select the last line that is seen, copy what is selected, or select nothing."""
+        mode = self.copy_mode
+        if step == "start" and self.source.total():
+            self.scroller.hold_still()
+            mode.start(max(0, min(self.scroll_offset.y + self.size.height, self.source.total()) - 2))
+        elif step != "start":
+            mode.is_on = False
+        if step == "copy":
+            self.post_message(self.Copied(mode.copied_text()))
         self.show_note()
         self.redraw()
 
+    def action_finding(self, step: int) -> None:
+        """Go to another match, or with 0 end the search."""
+        if step:
+            self.search.go(step)
+        else:
+            self.search.find("")
+
+    def found(self, place: Place) -> None:
+        """Take note that a match was gone to."""
+
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the text that the mouse selected."""
-        return (self.copy_mode.mouse_text(selection), "\n") if self.source.total() else None
+        return (mouse_text(self.source, selection), "\n") if self.source.total() else None
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the selection."""
@@ -435,11 +657,13 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
                 self.scroller.move(-_WHEEL_LINES if isinstance(event, events.MouseScrollUp) else _WHEEL_LINES)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Redraw at the new place."""
+        """Redraw at the new place, and take note of it."""
         super().watch_scroll_y(old_value, new_value)
         self.hover.put(self.hover.y)
+        self.scroller.place = self.scroller.at_top()
         if self.is_vertical_scrollbar_grabbed:
-            self.scroller.dragged()
+            self.scroller.note_place()
+            self.touch()
 
     @on(events.Focus)
     @on(events.Blur)

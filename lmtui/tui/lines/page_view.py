@@ -8,7 +8,7 @@ from typing import Unpack
 
 from lmtui.core.sanitize import sanitize, sanitize_line, show_controls
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, StyleRole, indent, plain, restyle, wrap
+from lmtui.tui.lines.styled_text import CONTINUED, Line, LineSource, StyleRole, indent, plain, restyle, wrap
 from lmtui.tui.timing import WidgetOptions
 
 
@@ -47,13 +47,13 @@ class PageView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def show(self, make: Callable[[int], list[Line]]) -> None:
         """Show something else."""
-        self.source = self.copy_mode.source = Page(make)
+        self.source = Page(make)
         self.source.set_width(self.content_width)
         self.redraw()
 
 
 _HIDDEN = re.compile(r"<U\+[0-9A-F]{4,6}>")
-_CONTINUED: Line = (("↪ ", "muted"),)
+_CONTINUED: Line = ((f"{CONTINUED} ", "muted"),)
 
 
 def whole_text(text: str, width: int, role: StyleRole = "") -> list[Line]:

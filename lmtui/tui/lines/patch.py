@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -46,12 +46,11 @@ SIGN_ROLES: Mapping[str, tuple[StyleRole, StyleRole]] = {"+": ("added", "good"),
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that belong together.  `skipped` unchanged lines are before it; they are in `before` where they are known."""
+    """Lines that belong together, `skipped` unchanged lines before them."""
 
     lines: Lines
     heading: str = ""
     skipped: int = 0
-    before: Lines = ()
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -62,12 +61,11 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What happened to one file; `after` are the unchanged lines behind the last hunk, where they are known."""
+    """What happened to one file."""
 
     path: str
     hunks: tuple[Hunk, ...]
     note: str = ""
-    after: Lines = ()
 
     @property
     def added(self) -> int:
@@ -121,27 +119,6 @@ def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
         note = f"{counts}  (the rest is not shown)" if len(change.diff) >= _LONGEST_DIFF else counts if word else ""
         found += [replace(patch, path=path, note=note) for patch in patches] or [FilePatch(path, (), f"{word}{_NOTHING}")]
     return tuple(found)
-
-
-def with_context(file: FilePatch, lines: Sequence[str]) -> FilePatch | None:
-    """Return a patch with the unchanged lines between its hunks, taken from the new text; None where that is another text."""
-    hunks: list[Hunk] = []
-    seen = shift = 0
-    for hunk in file.hunks:
-        start = seen + hunk.skipped
-        new = [line.text for line in hunk.lines if line.sign != "-"]
-        if [source_line(line) for line in lines[start : start + len(new)]] != new:
-            return None
-        hunks.append(replace(hunk, before=_unchanged(lines, seen, start, shift)))
-        added, removed = hunk.counts
-        seen, shift = start + len(new), shift + removed - added
-    end = len(lines) - (lines[-1:] == [""])
-    return replace(file, hunks=tuple(hunks), after=_unchanged(lines, seen, end, shift))
-
-
-def _unchanged(lines: Sequence[str], start: int, stop: int, shift: int) -> Lines:
-    """Return lines of the new text; `shift` is how much larger their numbers were."""
-    return tuple(DiffLine(" ", number + shift, number, raw) for number, raw in enumerate(lines[start:stop], start + 1))
 
 
 def divided(file: FilePatch) -> FilePatch:

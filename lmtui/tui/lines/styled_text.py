@@ -58,8 +58,9 @@ def link_target(role: str) -> str:
 
 Span = tuple[str, StyleRole]
 Line = tuple[Span, ...]
+Place = tuple[int, int]  # in a source, whatever the width: a part of it and a line of that; or a line and a character
 
-ELLIPSIS = "…"
+ELLIPSIS, CONTINUED = "…", "↪"
 BARS = ("▌ ", "│ ")  # beside a message of one's own, and beside output
 _MOST_LEADING = 4
 _WORD = re.compile(r"\S+\s*|\s+")
@@ -79,6 +80,7 @@ class LineSource:
 
     lead_cells = 0
     width = 80
+    revision = 0  # another number once there is something else to find
 
     @abstractmethod
     def total(self) -> int:
@@ -107,9 +109,36 @@ class LineSource:
         """Return the text that a selection takes from a line, with its lead."""
         return plain(self.line(number))
 
-    def scroll_width(self) -> int:
-        """Return the width that can be scrolled over."""
-        return self.width
+    def place_at(self, line: int) -> Place:
+        """Return the place of a line."""
+        return line, 0
+
+    def line_of(self, place: Place) -> int:
+        """Return the line that a place is in."""
+        return place[0]
+
+    def moved(self, place: Place, lines: int) -> Place:
+        """Return the place that is so many lines below, or for a negative number above."""
+        return self.place_at(max(0, min(self.total() - 1, self.line_of(place) + lines)))
+
+    def settle(self, place: Place | None, rows: int) -> Place:
+        """Make exact what is about to be seen in so many rows from a place on (None: up from the end); return the place."""
+        del rows
+        return place or (0, 0)
+
+    def find(self, words: str) -> Iterator[Place | None]:
+        """Yield the places of words, letter case aside, in order, and None now and then so that others can work."""
+        wanted = words.casefold()
+        for number in range(self.total()):
+            yield (number, 0) if wanted in plain(self.line(number)).casefold() else None
+
+    def reveal(self, place: Place, words: str) -> Place:
+        """Make a place seen where `find` found words, and return where that is."""
+        del words
+        return place
+
+    def release(self) -> None:
+        """Undo what `reveal` opened."""
 
 
 def width_of(line: Line) -> int:
@@ -126,16 +155,22 @@ def wrap(line: Line, width: int) -> list[Line]:
 
 
 def fold(line: Line, width: int) -> list[Line]:
-    """Break a line anywhere (code, output) so that no part is wider than `width`; every character is kept."""
+    """Break a line of code or output so that no part is wider than `width`; every character is kept."""
     text = plain(line)
-    if _fits(text, width):
-        return [line]
+    return [line] if _fits(text, width) else list(_cut(line, code_breaks(text, width)))
+
+
+def code_breaks(text: str, width: int) -> list[int]:
+    """Return where to break a text for rows of a width: behind a blank near the end of a row, else at its end."""
     breaks: list[int] = []
-    at = 0
-    for part in chop_cells(text, max(width, _NARROWEST))[:-1]:
-        at += len(part)
+    at, width, is_ascii = 0, max(width, _NARROWEST), text.isascii()
+    while True:
+        end = at + (width if is_ascii else len(chop_cells(text[at : at + width], width)[0]))
+        if end >= len(text):
+            return breaks
+        blank = -1 if text[end] == " " else text.rfind(" ", at + (end - at) * 2 // 3, end)
+        at = blank + 1 if blank >= 0 else end
         breaks.append(at)
-    return list(_cut(line, breaks))
 
 
 def crop(line: Line, width: int) -> Line:

@@ -424,9 +424,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
     def on_resize(self) -> None:
         is_padded = self.app.size.height >= PADDED_ROWS
         if is_padded != self.document.is_padded:
-            self.document.pad(is_padded=is_padded)
-            if self.content_width:
-                self.take_width(self.content_width)
+            self.document.set_width(self.content_width, is_padded=is_padded)
         super().on_resize()
 
     def apply(self, envelope: events.Envelope) -> None:
@@ -443,7 +441,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
     def begin_loading(self) -> None:
         """Build the whole conversation behind what is shown."""
         behind = Document(self.document.width)
-        behind.pad(is_padded=self.document.is_padded)
+        behind.is_padded = self.document.is_padded
         self._behind = ConversationBlocks(behind, self.agent, self._zone)
 
     def apply_behind(self, envelope: events.Envelope) -> None:
@@ -465,7 +463,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
     def next_fence(self) -> tuple[Fence | None, int, int]:
         """Return the code fence nearest the cursor, asked again the next one, with its number and how many there are."""
         blocks = self.document.blocks
-        index = self.cursor.index if 0 <= self.cursor.index < len(blocks) else self.scroller.last_seen()
+        index = self.cursor.index if 0 <= self.cursor.index < len(blocks) else self.last_seen()
         for at in range(min(index, len(blocks) - 1), max(-1, index - _FENCE_BLOCKS), -1):
             block = blocks[at]
             text = block.copy_text() if isinstance(block, AnswerBlock | StoredAnswer) else ""

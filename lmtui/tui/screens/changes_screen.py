@@ -346,14 +346,11 @@ class ChangesScreen(BesideChat):
             self._load()
 
     def action_changes_go(self, what: str, step: int) -> None:
-        """Go to the next row of the list, hunk or match, or the one before."""
+        """Go to the next row of the list or hunk, or the one before."""
         if what == "row":
             self._list.cursor.move(step)
-        elif what == "hunk":
-            self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
         else:
-            self.diff.step_match(step)
-            self.draw_head()
+            self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
 
     def action_side_step(self, step: int) -> None:
         """Go to the next file of the difference, or the one before; of one file alone, to the next row of the list."""
@@ -366,14 +363,9 @@ class ChangesScreen(BesideChat):
         """Ask what to look for in the difference, or what to say about the current hunk."""
         about = self.diff.source.mention_of(self.diff.scroller.hunk)
         if what == "search":
-            move = partial(self.action_changes_go, "match")
-            self._line.ask("search in this difference", self.diff, typed=self._search, move=move)
+            self._line.ask("search in this difference", self.diff, typed=self.diff.search.find, move=self.diff.search.go)
         elif about:
             self._line.ask(f"comment on {sanitize_line(about)}", self.diff, sent=partial(self._send_comment, about))
-
-    def _search(self, words: str) -> None:
-        self.diff.search(words)
-        self.draw_head()
 
     def _send_comment(self, about: str, text: str) -> None:
         if text.strip():
@@ -382,24 +374,6 @@ class ChangesScreen(BesideChat):
     def action_split(self) -> None:
         """Show side by side, or one column."""
         self.diff.toggle_split()
-
-    @work(group="changes-fold", exclusive=True)
-    async def action_changes_fold(self) -> None:
-        """Show all unchanged lines, or leave them out."""
-        row, files = self._list.current, self._sources.files
-        is_now = self._view in (ChangeView.SESSION, ChangeView.GIT)
-        if self.diff.source.has_folds or self.is_beside or row is None or files is None or not is_now:
-            self.diff.toggle_folds()
-            return
-        try:
-            content = await files.read(row.path)
-        except LmtuiError:
-            content = None
-        lines = content.data.decode("utf-8", "replace").split("\n") if content is not None else []
-        if self.diff.source.fill_in(lines):
-            self.diff.toggle_folds()
-        else:
-            self.say_below("the lines between cannot be shown: the file is another by now")
 
     @on(Table.Chosen)
     def action_changes_open(self) -> None:
@@ -444,8 +418,7 @@ class ChangesScreen(BesideChat):
 
     def draw_head(self) -> None:
         """Say what is shown, how much, and which match one is at."""
-        found, rows = self.diff.source.matches.text, self._list.rows
-        right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
+        rows = self._list.rows
         if self.is_beside and self._view is ChangeView.TURNS:
             patches = self.diff.source.files
             added, removed = sum(each.added for each in patches), sum(each.removed for each in patches)
@@ -453,9 +426,9 @@ class ChangesScreen(BesideChat):
             files = fit_path(path, max(12, self.columns - 32)) if total == 1 and path else pluralize(total, "file")
             shown = Content.assemble((files, "bold"), (f"  +{added}", "$success"), (f" {MINUS}{removed}", "$error"))
             words = "This turn" if self._sources.is_newest_turn(rows) else "An earlier turn"
-            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows else [], right)
+            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows else [], [])
         else:
-            self._head.show([Part(self._view.value, "$text-muted", 2)], [*right, Part(self._counts, "$text-muted", 1)])
+            self._head.show([Part(self._view.value, "$text-muted", 2)], [Part(self._counts, "$text-muted", 1)])
         is_live = self.is_beside and self._sources.is_running() and self._is_following
         self.draw_tabs([Part(f"{Spinner.sign(self._sources.now())} live", "$accent")] if is_live else [])
 

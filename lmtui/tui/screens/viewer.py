@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from textual import work
 from textual.binding import BindingType
@@ -21,14 +22,237 @@ from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, command, of_scope
 from lmtui.tui.editor import open_editor
-from lmtui.tui.lines.file_view import FileText, FileView
+from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path, source_line
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView
-from lmtui.tui.lines.styled_text import Line, color_role, fit_path
+from lmtui.tui.lines.styled_text import CONTINUED, Line, LineSource, Place, code_breaks, color_role, crop, fit_path, slice_line
 from lmtui.tui.screens.beside import BesideChat, keys_of
-from lmtui.tui.timing import LatestOnly
+from lmtui.tui.timing import WidgetOptions
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
+
+
+class Wrapping:
+    """The rows of some raw lines at a width in cells; one row each at a width of 0.  Of many lines, make it in a thread."""
+
+    def __init__(self, lines: Sequence[str], width: int = 0) -> None:
+        self._width = max(2, width) if width else sys.maxsize
+        self._lines = lines
+        self._ends: Sequence[int] = list(accumulate(map(self._rows_of, lines))) if width else range(1, len(lines) + 1)
+
+    @property
+    def total(self) -> int:
+        """Return how many rows there are."""
+        return self._ends[-1] if self._ends else 0
+
+    def locate(self, row: int) -> tuple[int, int, int]:
+        """Return the line of a row, and the characters of it, from and up to, that the row has."""
+        line = bisect_right(self._ends, row)
+        breaks = [0, *self._breaks(self._lines[line]), sys.maxsize]
+        at = row - self.row_of(line)
+        return line, breaks[at], breaks[at + 1]
+
+    def row_of(self, line: int, column: int = 0) -> int:
+        """Return the row of a line that has a character of it, without one the first."""
+        first = self._ends[line - 1] if line else 0
+        return first + (bisect_right(self._breaks(self._lines[line]), column) if column else 0)
+
+    def _rows_of(self, raw: str) -> int:
+        is_short = len(raw) <= self._width and raw.isascii() and raw.isprintable()
+        return 1 if is_short else len(self._breaks(raw)) + 1
+
+    def _breaks(self, raw: str) -> Sequence[int]:
+        if self._width == sys.maxsize:
+            return ()
+        if len(raw) <= LONGEST_LINE:
+            return code_breaks(source_line(raw), self._width)
+        step = self._width if raw.isascii() else self._width // 2
+        return range(step, len(raw), step)
+
+
+_CHUNK_LINES = 128
+_KEPT_CHUNKS = 64
+_AT_ONCE = 500
+_SNIFFED_BYTES = 8192
+
+
+class FileText:
+    """The text of one file.  Nothing is kept per line but the text itself and the chunks seen last.
+
+    Making one of ten megabytes takes a tenth of a second: do it in a thread.
+    """
+
+    def __init__(self, path: str, data: bytes | str) -> None:
+        self.is_binary = isinstance(data, bytes) and b"\0" in data[:_SNIFFED_BYTES]
+        text = "" if self.is_binary else data if isinstance(data, str) else data.decode("utf-8", "replace")
+        self.lines = text.removesuffix("\n").split("\n") if text else []
+        self._lexer = lexer_for_path(path)
+        self._chunks: dict[int, list[Line]] = {}
+
+    def line(self, number: int) -> Line:
+        """Return a line, clean and highlighted."""
+        chunk, at = divmod(number, _CHUNK_LINES)
+        found = self._chunks.get(chunk)
+        if found is None:
+            if len(self._chunks) >= _KEPT_CHUNKS:
+                self._chunks.pop(next(iter(self._chunks)))
+            raw = self.lines[chunk * _CHUNK_LINES : (chunk + 1) * _CHUNK_LINES]
+            found = highlight([source_line(each[: LONGEST_LINE + 1]) for each in raw], self._lexer)
+            self._chunks[chunk] = found
+        return found[at]
+
+
+class FileLines(LineSource):
+    """A file's text as rows, each behind its number.  A place is a line and a character of it, both from 0."""
+
+    def __init__(self) -> None:
+        self.lead_cells = 6
+        self._note = ""
+        self.text_shown, self._wrapping = FileText("", ""), Wrapping(())
+
+    def show(self, text: FileText | str, *, size_bytes: int, is_cut: bool) -> None:
+        """Show a file (or a message in its place); `is_cut`: it is larger than the text."""
+        self.text_shown = text if isinstance(text, FileText) else FileText("", text)
+        self._note = ""
+        if self.text_shown.is_binary:
+            self._note = f"binary file, {size_bytes:,} bytes"
+        elif not self.text_shown.lines:
+            self._note = "empty file"
+        elif is_cut:
+            self._note = f"… cut here; the file has {size_bytes:,} bytes"
+        self.lead_cells = max(4, len(str(self.line_count))) + 2
+        self._wrapping = Wrapping(self.text_shown.lines)
+        self.revision += 1
+        if self.is_short:
+            self.wrap()
+
+    @property
+    def is_short(self) -> bool:
+        """Tell whether to wrap the text takes no time."""
+        return self.line_count <= _AT_ONCE
+
+    def set_width(self, width: int) -> None:
+        """Wrap again, where it takes no time."""
+        super().set_width(width)
+        if self.is_short:
+            self.wrap()
+
+    def wrap(self) -> None:
+        """Wrap at the width of now."""
+        self._wrapping = Wrapping(self.text_shown.lines, self.width - self.lead_cells)
+
+    @property
+    def line_count(self) -> int:
+        """Return how many lines the text has."""
+        return len(self.text_shown.lines)
+
+    def total(self) -> int:
+        """Return how many rows there are, a remark at the end included."""
+        return self._wrapping.total + bool(self._note)
+
+    def line(self, number: int) -> Line:
+        """Return a row with its number, or with the sign that it continues a line."""
+        if number >= self._wrapping.total:
+            return ((f" {self._note}", "muted"),)
+        line, start, end = self._wrapping.locate(number)
+        head = f"{CONTINUED if start else line + 1:>{self.lead_cells - 1}} "
+        if len(self.text_shown.lines[line]) > LONGEST_LINE:
+            end = min(end, start + self.width)
+            return crop(((head, "muted"), (source_line(self.text_shown.lines[line][start:end]), "")), self.width)
+        return crop(((head, "muted"), *slice_line(self.text_shown.line(line), start, end)), self.width)
+
+    def place_at(self, line: int) -> Place:
+        """Return the line of the file that a row belongs to, and its first character."""
+        total = self._wrapping.total
+        return self._wrapping.locate(max(0, min(line, total - 1)))[:2] if total else (0, 0)
+
+    def line_of(self, place: Place) -> int:
+        """Return the row of a character."""
+        return self._wrapping.row_of(min(place[0], self.line_count - 1), place[1]) if self.line_count else 0
+
+    def find(self, words: str) -> Iterator[Place | None]:
+        """Yield where words are."""
+        wanted = words.casefold()
+        for number, raw in enumerate(self.text_shown.lines):
+            text = raw if len(raw) > LONGEST_LINE else source_line(raw)
+            folded = text.casefold()
+            at = folded.find(wanted)
+            while at >= 0:
+                yield number, at
+                at = folded.find(wanted, at + len(wanted))
+            yield None
+
+    def reveal(self, place: Place, words: str) -> Place:
+        """Return the row of a match."""
+        del words
+        return self.place_at(self.line_of(place))
+
+
+class FileView(VirtualLineView, can_focus=True, inherit_bindings=False):
+    """Shows a file's lines.  `show` gives the text; it reads nothing itself."""
+
+    empty_text = "Choose a file in the tree to read it here."
+    source: FileLines
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(FileLines(), **options)
+        self._line_gone_to = -1
+
+    def show(self, text: FileText | str, *, size_bytes: int = 0, is_cut: bool = False, keeps_place: bool = False) -> None:
+        """Show a file (or a message in its place); `is_cut`: it is larger than the text."""
+        self.search.forget()
+        self.source.show(text, size_bytes=size_bytes, is_cut=is_cut)
+        if not keeps_place:
+            self._line_gone_to, self.scroller.place = -1, (0, 0)
+        self.take_width(self.content_width)
+
+    def take_width(self, width: int) -> None:
+        """Wrap again; a long text in a thread."""
+        super().take_width(width)
+        if not self.source.is_short and self.is_running:
+            self.run_worker(self._wrap(), group="wrap", exclusive=True)
+
+    async def _wrap(self) -> None:
+        await asyncio.to_thread(self.source.wrap)
+        self.redraw()
+
+    @property
+    def current_line(self) -> int:
+        """Return the line meant, from 1: where the copy mode is, or what was gone to, while it is seen; else the first seen."""
+        first, last = self.lines_in_view
+        meant = self.source.place_at(self.copy_mode.lines[1])[0] if self.copy_mode.is_on else self._line_gone_to
+        return meant + 1 if first <= meant + 1 <= last else first
+
+    @property
+    def lines_in_view(self) -> tuple[int, int]:
+        """Return the first and the last line that is seen, from 1."""
+        top = self.scroll_offset.y
+        return self._numbers(top, top + max(0, self.size.height - 1))
+
+    @property
+    def lines_meant(self) -> tuple[int, int]:
+        """Return the lines that are selected, in copy mode or by mouse, else those in view, from 1."""
+        selection = self.text_selection
+        if self.copy_mode.is_on:
+            return self._numbers(*self.copy_mode.lines)
+        if selection is not None:
+            first = selection.start.y if selection.start is not None else 0
+            return self._numbers(first, selection.end.y if selection.end is not None else self.source.total())
+        return self.lines_in_view
+
+    def _numbers(self, first: int, last: int) -> tuple[int, int]:
+        return self.source.place_at(first)[0] + 1, self.source.place_at(last)[0] + 1
+
+    def found(self, place: Place) -> None:
+        """Take note of the line of a match."""
+        self._line_gone_to = place[0]
+
+    def go_to_line(self, number: int) -> None:
+        """Put a line, counted from 1, in the middle of the pane."""
+        self._line_gone_to = max(0, min(self.source.line_count, number) - 1)
+        self.scroller.go(self.source.moved((self._line_gone_to, 0), -(self.size.height // 2)))
+
 
 TIMEOUT_S = 15.0
 MAX_COLUMNS, MAX_ROWS = 200, 100
@@ -114,7 +338,6 @@ class Viewer(BesideChat):
         self._picture = PageView(lambda _: [], id="viewer-picture")
         self._picture.display = False
         self._ask = AskLine("viewer-ask")
-        self._searches = LatestOnly[str](lambda work: self.run_worker(work, group="viewer-search"), self._search)
         self._note = self._lasting_note = ""
         self._size_bytes = 0
 
@@ -155,22 +378,12 @@ class Viewer(BesideChat):
 
     def action_viewer_search(self) -> None:
         """Ask what to look for."""
-        self._ask.ask("search in this file", self._file, typed=self._searches.want, move=self.action_viewer_step)
+        search = self._file.search
+        self._ask.ask("search in this file", self._file, typed=search.find, move=search.go)
 
     def action_viewer_line(self) -> None:
         """Ask which line to go to."""
         self._ask.ask(f"line, 1 to {self._file.source.line_count:,}", self._file, sent=self._go_to_line)
-
-    def action_viewer_step(self, step: int) -> None:
-        """Go to the next match, or the one before."""
-        self._file.step_match(step)
-        self._draw_title()
-
-    def action_viewer_copy(self) -> None:
-        """Copy the line."""
-        number = self._file.current_line
-        self.app.copy_to_clipboard(self._file.source.raw_line(number))
-        self._say(f"line {number:,} copied")
 
     def action_viewer_mark(self) -> None:
         """Mention the selected lines, or those in view, in the prompt."""
@@ -185,12 +398,6 @@ class Viewer(BesideChat):
             self._file.go_to_line(int(text.strip()[:12]))
         elif text.strip():
             self._say("a line is a number")
-
-    async def _search(self, text: str) -> None:
-        matches = await asyncio.to_thread(self._file.source.text_shown.find_all, text) if text.strip() else []
-        if not self._searches.is_stale:
-            self._file.show_matches(text if text.strip() else "", matches)
-            self._draw_title()
 
     @work(group="viewer", exclusive=True)
     async def _load(self, *, keeps_place: bool = False) -> None:
@@ -242,10 +449,8 @@ class Viewer(BesideChat):
     def _draw_title(self) -> None:
         file = self._file
         counts = f"{file.source.line_count:,} lines · {self._size_bytes:,} bytes" if self._size_bytes else ""
-        found = file.source.matches.text
-        right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         note = self._note or self._lasting_note
-        right += [Part(sanitize_line(note), "$accent", 1)] if note else []
+        right = [Part(sanitize_line(note), "$accent", 1)] if note else []
         room = max(8, self.columns - sum(part.content.cell_length + 2 for part in right) - 2)
         self._title_bar.show(
             [Part(fit_path(sanitize_path(self._path), room), "bold")], [*right, Part(counts, "$text-muted", 2)]

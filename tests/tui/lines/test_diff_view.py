@@ -10,7 +10,7 @@ from lmtui.tools.edit_file import accept
 from lmtui.tools.text import describe_change, hunk_count
 from lmtui.tui.lines.diff_layout import changed_ranges
 from lmtui.tui.lines.diff_view import DiffView
-from lmtui.tui.lines.patch import FilePatch, divided, parse_patch, with_context
+from lmtui.tui.lines.patch import FilePatch, divided, parse_patch
 from tests.tui.lines.stage import Stage, screen_lines, settled
 
 DIFF = """\
@@ -30,25 +30,12 @@ diff --git a/parser/lexer.py b/parser/lexer.py
 """
 
 
-async def test_equal_lines_open_by_key_and_click() -> None:
-    view = DiffView()
-    old = [f"line {number}" for number in range(30)]
-    async with Stage(view).run_test(size=(60, 40)) as pilot:
-        view.show_patches((patch_of("a.txt", old, [*old[:20], "changed", *old[21:]]),))
-        await settled(pilot)
-        assert screen_lines(view)[0].strip() == "⋯ 17 unchanged lines"
-        await pilot.press("enter")
-        assert screen_lines(view)[0].split() == ["1", "1", "line", "0"]
-        last = next(y for y, line in enumerate(screen_lines(view)) if "⋯" in line)
-        await pilot.click(DiffView, offset=(8, last))
-        assert not any("⋯" in line for line in screen_lines(view))
-
-
 async def test_long_and_hostile_lines_are_folded_never_cut() -> None:
     view = DiffView()
     async with Stage(view).run_test(size=(40, 20)) as pilot:
         view.show_patches((patch_of("a.txt", [], ["x" * 100 + "\u202e\x1b[2J\x07end"]),))
         await settled(pilot)
+        assert [line.strip()[:1] for line in screen_lines(view)[1:4]] == ["↪"] * 3
         text = "".join(line[10:] for line in screen_lines(view))
         assert text.replace(" ", "") == "x" * 100 + "<U+202E>\u241b[2J\u2407end"
 
@@ -68,22 +55,20 @@ LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d|e", "-x", "+y", "@@"])
 
 def patch_of(path: str, old: list[str], new: list[str]) -> FilePatch:
     (file,) = parse_patch("\n".join(unified_diff(old, new, lineterm="")), path)
-    whole = with_context(file, [*new, ""])
-    assert whole is not None
-    return whole
-
-
-def sides(file: FilePatch) -> tuple[list[str], list[str]]:
-    lines = [line for hunk in file.hunks for line in (*hunk.before, *hunk.lines)] + [*file.after]
-    return [line.text for line in lines if line.sign != "+"], [line.text for line in lines if line.sign != "-"]
+    return file
 
 
 @settings(deadline=None)
 @given(LINES, LINES)
-def test_a_patch_holds_both_texts_whole(old: list[str], new: list[str]) -> None:
+def test_a_patch_says_where_its_hunks_are(old: list[str], new: list[str]) -> None:
     before, after = "\n".join(old).splitlines(), "\n".join(new).splitlines()
     if before != after:
-        assert sides(patch_of("x", before, after)) == (before, after)
+        at = 0
+        for hunk in patch_of("x", before, after).hunks:
+            at += hunk.skipped
+            was = [line.text for line in hunk.lines if line.sign != "+"]
+            assert before[at : at + len(was)] == was
+            at += len(was)
 
 
 @settings(deadline=None)

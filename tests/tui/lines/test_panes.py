@@ -14,12 +14,12 @@ from lmtui.core.workspace import BackgroundCommand, DirEntry, FileChange, FileCh
 from lmtui.tui.commands import Scope, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.lines.styled_text import ROLES
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
+from lmtui.tui.screens.viewer import FileText, FileView
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.themes import find_theme
 from lmtui.tui.widgets.panes import AGENT_SIGNS, PlanView

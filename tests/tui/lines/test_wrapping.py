@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lmtui.tui.lines.file_view import FileText, Wrapping
 from lmtui.tui.lines.styled_text import plain, slice_line
+from lmtui.tui.screens.viewer import FileText, Wrapping
 
 LINES = st.lists(st.text("abc é漢🙂-", max_size=60), min_size=1, max_size=8)
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lmtui.tui.lines.file_view import FileView
+from lmtui.tui.screens.viewer import FileView
 from tests.tui.driving import Driver
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
@@ -30,16 +30,16 @@ cases = Cases(host)
 async def search_counts_marks_and_steps(driver: Driver) -> None:
     await viewing(driver)
     await driver.press("slash", *"NEEDLE")
-    await driver.until(lambda: "1 of 10" in driver.text("#viewer-title"))
+    await driver.until(lambda: "1 of 10" in driver.text("#viewer-file"))
     await driver.press("enter", "n", "n")
-    assert "3 of 10" in driver.text("#viewer-title")
+    assert "3 of 10" in driver.text("#viewer-file")
     assert "line 250 needle" in driver.text("#viewer-file")
     await driver.press("N")
-    assert "2 of 10" in driver.text("#viewer-title")
+    assert "2 of 10" in driver.text("#viewer-file")
     await driver.press("slash", "z", "z")
-    await driver.until(lambda: "not found" in driver.text("#viewer-title"))
+    await driver.until(lambda: "not found" in driver.text("#viewer-file"))
     await driver.press("escape")
-    assert "not found" not in driver.text("#viewer-title")
+    assert "not found" not in driver.text("#viewer-file")
 
 
 @cases
