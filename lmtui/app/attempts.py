@@ -200,7 +200,7 @@ class Attempts:
 
     def spent_of(self, attempt: Attempt) -> SessionBudget:
         session = self._works[attempt.number].session
-        return session.budget.in_force()[1] if session is not None else NO_BUDGET
+        return session.budget()[1] if session is not None else NO_BUDGET
 
     def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
         return [each for each in self._works[attempt.number].ran.values() if each.outcome is CheckOutcome.FAILED]
@@ -257,7 +257,7 @@ class Attempts:
             variant = SessionVariant(overlay.sandbox, work.config, work.model, work.url)
             session = work.session = await self._host.new_session(Policy(is_attended=False), variant=variant)
             if self._budget:
-                session.budget.give(self._budget.tighter(session.budget.in_force()[0]))
+                session.set_budget(self._budget.tighter(session.budget()[0]))
             if self._runner is not None:
                 session.run_agents_in(partial(self._runner, session.id))
             unfollow = session.subscribe(lambda envelope: self._take(work, envelope.event))
@@ -302,7 +302,7 @@ class Attempts:
                 digest, patch = _digest(await asyncio.to_thread(file.read_bytes)), str(file)
         except SandboxError as error:
             problem = error.full_text()
-        end, (budget, spent) = row.end, session.budget.in_force()
+        end, (budget, spent) = row.end, session.budget()
         if end is not None and end.reason is events.TurnReason.LIMIT and budget.used(spent) >= 1:
             problem = problem or f"budget exhausted: {budget}"
         state = AttemptState.STOPPED if work.is_stopped else AttemptState.OVER

@@ -97,7 +97,7 @@ async def show_status(context: CommandContext, _: str) -> Output:
         "sandbox": place.strip(),
         "mode": session.mode.value,
         "next request": f"about {tokens:,}{window} tokens",
-        "budget": budget_words(session.budget).removeprefix("budget: "),
+        "budget": budget_words(session).removeprefix("budget: "),
         **dict([await each.status(context) for each in context.commands.commands if each.status]),
         "not merged": f"{pluralize(session.trial.waiting, 'file')}: /merge" if session.trial.waiting else "",
         "models": str(swaps_of(session.history())),

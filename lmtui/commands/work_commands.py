@@ -105,7 +105,7 @@ async def plan_first(context: CommandContext, task: str) -> Result:
 
 async def work_deep(context: CommandContext, words: str) -> Begin:
     """Set a budget and plan a task, which is then carried out under it."""
-    task = begin_deep(context.session.budget, words)
+    task = begin_deep(context.session, words)
     context.session.set_mode(Mode.PLAN)
     return Begin(lambda session: session.submit(task))
 
@@ -208,8 +208,8 @@ async def compact(_context: CommandContext, focus: str) -> Begin:
 async def show_budget(context: CommandContext, words: str) -> Output:
     """Say what the session may spend, or set it."""
     if words.strip():
-        set_budget(context.session.budget, words)
-    return Output((budget_words(context.session.budget),))
+        set_budget(context.session, words)
+    return Output((budget_words(context.session),))
 
 
 async def control_background(context: CommandContext, words: str) -> Output:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
-from lmtui.core.remote_marks import mirrored, open_to_network
 from lmtui.core.sanitize import pluralize
 from lmtui.core.times import time_text
 
@@ -73,19 +71,6 @@ class ReportWritten(Event):
 
     text: str
     turn_id: str = ""
-
-
-class Budgets(Protocol):
-    """What a session may spend, and the user's hand on it."""
-
-    @open_to_network
-    @mirrored
-    def in_force(self) -> tuple[SessionBudget, SessionBudget]:
-        """Return the budget (an empty one means no limit) and what was spent of it."""
-
-    @open_to_network
-    def give(self, budget: SessionBudget) -> None:
-        """Let the session spend so much from now on."""
 
 
 def read_budget(text: str) -> tuple[SessionBudget, str]:

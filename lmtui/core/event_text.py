@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed, WaitSet
-from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
+from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, Event, OverlayChanged, PlanChanged, TurnEnded
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
@@ -39,24 +39,24 @@ _REPORT_CHARS = 200
 _DEEP_FORM = "/deep 3h 200 steps port the parser"
 
 
-def budget_words(budgets: Budgets) -> str:
+def budget_words(session: Session) -> str:
     """Return what a session may spend, and what it has spent."""
-    budget, spent = budgets.in_force()
+    budget, spent = session.budget()
     if not budget:
         return f"no budget; {spent} used. To set one, type /budget 3h 200 steps."
     return f"budget: {budget}; {spent} used ({budget.used(spent):.0%})"
 
 
-def set_budget(budgets: Budgets, words: str) -> None:
+def set_budget(session: Session, words: str) -> None:
     """Set a session's budget by words, or with `off` take it away.
 
     Raises:
         UsageError: the words are not a budget.
     """
-    budgets.give(SessionBudget() if words.strip() == "off" else whole_budget(words))
+    session.set_budget(SessionBudget() if words.strip() == "off" else whole_budget(words))
 
 
-def begin_deep(budgets: Budgets, words: str) -> str:
+def begin_deep(session: Session, words: str) -> str:
     """Set the budget that the words begin with and return the task behind it.
 
     Raises:
@@ -67,7 +67,7 @@ def begin_deep(budgets: Budgets, words: str) -> str:
     budget, task = read_budget(words)
     if not task:
         raise UsageError("no task behind the budget", f"Write it like {_DEEP_FORM}.")
-    budgets.give(budget)
+    session.set_budget(budget)
     return task
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from lmtui.core.budgets import Budgets
+from lmtui.core.budgets import SessionBudget
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.offers import Offered
@@ -284,9 +284,14 @@ class Session(Protocol):
     def window_use(self) -> WindowUse:
         """Return what fills the model's window."""
 
-    @property
-    def budget(self) -> Budgets:
-        """Return what the session may spend."""
+    @open_to_network
+    @mirrored
+    def budget(self) -> tuple[SessionBudget, SessionBudget]:
+        """Return what the session may spend (an empty budget means no limit), and what was spent of it."""
+
+    @open_to_network
+    def set_budget(self, budget: SessionBudget) -> None:
+        """Let the session spend so much from now on."""
 
     @property
     def goals(self) -> Goals:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from lmtui.core import events
 from lmtui.core.agent_events import AgentStarted
+from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.errors import SessionFileError
 from lmtui.core.messages import Image, Message, Role, ToolCallFormat
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
@@ -253,7 +254,6 @@ class EngineSession:
         self.waiting = self._runner
         self.window_use = RequestParts(self._agent, emit)
         self.goals = SessionGoals(self._agent, emit)
-        self.budget = self._agent.services.spending
         self.sleep = SessionSleep(self._agent, self._runner.put)
         self.plans = SessionPlans(self._agent, emit, self.submit)
         self.role_requests = RoleRequests(self._agent)
@@ -297,7 +297,7 @@ class EngineSession:
             now=parts.now,
             monotonic=parts.monotonic,
             start_sandbox=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
-            spending=Spending(parts.monotonic, self._journal.emit_from_outside),
+            spending=Spending(parts.monotonic),
             images=parts.images,
             features=parts.features,
             points=parts.points,
@@ -397,6 +397,13 @@ class EngineSession:
     def set_model(self, model: str) -> None:
         self.emit(events.ModelChanged(model=model, url=self._parts.provider.url))
         self._background.learn_model(self._parts.provider)
+
+    def budget(self) -> tuple[SessionBudget, SessionBudget]:
+        spending = self._agent.services.spending
+        return spending.budget, spending.spent
+
+    def set_budget(self, budget: SessionBudget) -> None:
+        self.emit(BudgetSet(budget=budget))
 
     def call_form(self) -> CallsInUse:
         calling = self._agent.model.known.calling

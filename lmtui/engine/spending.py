@@ -104,17 +104,16 @@ BESIDE = frozenset({TITLER, REFLECTION})
 
 
 class Spending:
-    """Counts requests, tokens and the time of turns since the budget was set; implements `core.budgets.Budgets`.
+    """Counts requests, tokens and the time of turns since the budget was set.
 
     `is_reported`: what came of the work was told, and no request was made for it since.
 
     Args:
         monotonic: seconds on a clock that only goes forward.
-        emit: takes the event that sets a budget; must not raise.
     """
 
-    def __init__(self, monotonic: Callable[[], float], emit: Callable[[events.Event], None]) -> None:
-        self._monotonic, self._emit = monotonic, emit
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._spent = SessionBudget()
         self._since: float | None = None
         self._is_told = False
@@ -134,12 +133,6 @@ class Spending:
         asked = self._monotonic() - self._asked if self._asked is not None else 0.0
         running = self._monotonic() - self._since - self._waited_s - asked
         return self._spent + SessionBudget(seconds=max(0.0, running))
-
-    def in_force(self) -> tuple[SessionBudget, SessionBudget]:
-        return self.budget, self.spent
-
-    def give(self, budget: SessionBudget) -> None:
-        self._emit(BudgetSet(budget=budget))
 
     def apply(self, event: events.Event) -> None:
         """Take up what an event costs, and what it did."""

@@ -304,8 +304,8 @@ async def mode_set(session: Session, body: wire.ModeInfo) -> wire.ModeInfo:
         UsageError: the budget is none.
     """
     if body.budget:
-        set_budget(session.budget, body.budget)
-    if body.mode == "deep_work" and not session.budget.in_force()[0]:
+        set_budget(session, body.budget)
+    if body.mode == "deep_work" and not session.budget()[0]:
         raise ApiError(422, "deep work needs a budget", f"Add one: {FORM}.")
     if body.mode is not None:
         try:

@@ -132,7 +132,7 @@ def _progress(api: ApiContext, session: Session, seq: int) -> dict[str, object]:
     own = (each for each in reversed(bare_history(session)) if each.event.agent == events.ROOT and each.seq <= seq)
     turn = itertools.takewhile(lambda each: not isinstance(each.event, events.TurnStarted), own)
     steps = 1 + sum(isinstance(each.event, events.UsageUpdated) for each in turn)
-    (budget, spent), runtime = session.budget.in_force(), api.hub.runtime_of(session.id)
+    (budget, spent), runtime = session.budget(), api.hub.runtime_of(session.id)
     most = runtime.config.max_iterations if runtime else 0
     return {"iteration": steps, "max_iterations": most, "tokens_used": spent.tokens, "token_budget": budget.tokens}
 

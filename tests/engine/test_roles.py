@@ -237,14 +237,14 @@ async def test_model_for_titles_names_a_session_once_and_within_its_budget() -> 
     await later(rig, 3)
     assert len(rig.provider.requests) == 3
     rig = Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED)
-    rig.session.budget.give(SessionBudget(steps=5, tokens=1000))
+    rig.session.set_budget(SessionBudget(steps=5, tokens=1000))
     await rig.run("mend the lexer")
     await later(rig, 2)
-    spent = rig.session.budget.in_force()[1]
+    spent = rig.session.budget()[1]
     assert (spent.steps, spent.tokens) == (2, 22)  # of 10 tokens 4 are cached, 5 written, twice
     assert titles(rig)[-1] == "Mend the lexer"
     used = Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED)
-    used.session.budget.give(SessionBudget(steps=1))
+    used.session.set_budget(SessionBudget(steps=1))
     await used.run("mend the lexer")
     await later(used, 1)
     assert len(used.provider.requests) == 1

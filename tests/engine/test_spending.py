@@ -23,7 +23,7 @@ def reads(count: int) -> list[list[StreamChunk]]:
 
 
 def with_budget(rig: Rig, **budget: Any) -> Rig:
-    rig.session.budget.give(SessionBudget(**budget))
+    rig.session.set_budget(SessionBudget(**budget))
     return rig
 
 
@@ -52,7 +52,7 @@ async def test_report_says_what_was_done_checked_and_is_open() -> None:
     )
     rig = Rig(work, mode=Mode.AUTO)
     rig.sandbox.commands["pytest -q"] = ExecResult(0, "3 passed\n", 9, 20)
-    rig.session.budget.give(SessionBudget(steps=100))
+    rig.session.set_budget(SessionBudget(steps=100))
     await rig.run()
     text = report(rig)
     assert "**Report**: blocked." in text
@@ -65,11 +65,11 @@ async def test_report_says_what_was_done_checked_and_is_open() -> None:
 async def test_resumed_session_counts_on_and_more_can_be_given() -> None:
     live = await ran(with_budget(Rig(FakeProvider(*reads(20))), steps=4))
     again = Rig(FakeProvider(*reads(20)), past=live.log.events)
-    budget, spent = again.session.budget.in_force()
+    budget, spent = again.session.budget()
     assert (budget.steps, spent.steps) == (4, 4)
     await again.run("go on")
     assert not again.provider.requests
-    again.session.budget.give(SessionBudget(steps=2))
+    again.session.set_budget(SessionBudget(steps=2))
     await again.run("go on")
     assert len(again.provider.requests) == 2
     assert sum(isinstance(envelope.event, BudgetSet) for envelope in again.session.history()) == 2
@@ -107,7 +107,7 @@ async def test_steps_are_counted_by_task_and_not_by_life() -> None:
 
 
 def spent_s(rig: Rig) -> float:
-    return rig.session.budget.in_force()[1].seconds
+    return rig.session.budget()[1].seconds
 
 
 async def test_time_in_which_a_question_waits_is_free_and_that_of_a_turn_that_a_crash_cut_off_counts() -> None:
@@ -144,6 +144,6 @@ async def test_report_is_written_once_however_often_the_user_goes_on_past_the_en
     assert reports(rig) == 1
     again = await ran(Rig(FakeProvider(*reads(20)), past=rig.log.events), "go on")
     assert reports(again) == 0
-    again.session.budget.give(SessionBudget(steps=2))
+    again.session.set_budget(SessionBudget(steps=2))
     await again.run("go on")
     assert reports(again) == 1

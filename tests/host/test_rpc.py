@@ -67,7 +67,7 @@ def test_what_only_the_process_with_the_sessions_can_do_is_kept_back() -> None:
 # What a client on the network may do: nothing here may write what is the user's own, or leave the folder and its sandbox.
 OPEN_TO_NETWORK = """
 SessionHost: setup_note switch_model workspace
-Session: answer call_form id interrupt is_running mode rename rules set_mode set_model steer submit wait_idle
+Session: answer budget call_form id interrupt is_running mode rename rules set_budget set_mode set_model steer submit wait_idle
 Archive: delete find fork look_up sessions
 WorkspaceAttempts: again begin discard follow_changes is_running listed review stop task use
 Files: changed git_changes git_status list paths paths_note read unmatched watch
@@ -78,7 +78,6 @@ ModelServers: choice_problem find known pool
 SettingsControls: roles
 Trust: answered_elsewhere refused trusted waiting
 BackgroundCommands: commands read stop
-Budgets: give in_force
 Changes: apply of_turn plan_redo plan_restore plan_rewind plan_undo steps total
 Goals: clear listed pause resume
 PlanApprovals: approve grants open reject revise

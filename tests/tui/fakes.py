@@ -59,21 +59,6 @@ class FakeClock:
         self.time += timedelta(seconds=seconds)
 
 
-class FakeBudget:
-    """A budget that is set; nothing is spent of it."""
-
-    def __init__(self, emit: Callable[[events.Event], object]) -> None:
-        self._emit = emit
-        self.now = SessionBudget()
-
-    def in_force(self) -> tuple[SessionBudget, SessionBudget]:
-        return self.now, SessionBudget(tokens=1000, steps=3, seconds=75)
-
-    def give(self, budget: SessionBudget) -> None:
-        self.now = budget
-        self._emit(BudgetSet(budget=budget))
-
-
 class FakeGoals:
     """Keeps goals as a session does."""
 
@@ -144,7 +129,7 @@ class FakeSession:
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
         self.form = CallsInUse(ToolCallFormat.TEXT, "it writes its calls as text")
-        self.budget = FakeBudget(self.emit)
+        self.given = SessionBudget()
         self.trial = FakeTrial()
         self.goals = FakeGoals(self.emit)
         self.plans = FakePlans(self.history, self.emit, lambda: self.fake_rules)
@@ -210,6 +195,13 @@ class FakeSession:
     def set_mode(self, mode: Mode) -> None:
         self.mode = mode
         self.emit(events.ModeChanged(mode=mode.value))
+
+    def budget(self) -> tuple[SessionBudget, SessionBudget]:
+        return self.given, SessionBudget(tokens=1000, steps=3, seconds=75)
+
+    def set_budget(self, budget: SessionBudget) -> None:
+        self.given = budget
+        self.emit(BudgetSet(budget=budget))
 
     def call_form(self) -> CallsInUse:
         return self.form

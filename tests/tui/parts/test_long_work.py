@@ -20,11 +20,11 @@ async def budget_is_said_set_and_taken_away(driver: Driver) -> None:
     await driver.until(lambda: "no budget; 1 min 15 s, 3 steps, 1,000 tokens used" in driver.text("#say"))
     await driver.type("/budget 3h 200 steps")
     await driver.until(lambda: "budget: 3 h, 200 steps" in driver.text("#say"))
-    assert driver.host.session.budget.now == SessionBudget(steps=200, seconds=10_800)
+    assert driver.host.session.given == SessionBudget(steps=200, seconds=10_800)
     await driver.type("/budget much")
     await driver.until(lambda: "does not begin with a budget" in driver.text("#say"))
     await driver.type("/budget off")
-    assert not driver.host.session.budget.now
+    assert not driver.host.session.given
 
 
 @cases
@@ -36,7 +36,7 @@ async def deep_work_plans_first_under_its_budget(driver: Driver) -> None:
     await driver.type("/deep 2h 50 steps port the parser")
     session = driver.host.session
     assert (session.mode, session.submitted[-1]) == (Mode.PLAN, "port the parser")
-    assert session.budget.now == SessionBudget(steps=50, seconds=7200)
+    assert session.given == SessionBudget(steps=50, seconds=7200)
 
 
 @cases
