@@ -420,7 +420,7 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
         option("--revoke", nargs="?", const="", metavar="DIR", help="revoke it, here or in DIR"),
     )),
     "import": lambda: with_report(make_parser(
-        "import", "Import jobs, notes, skills and sessions of LMAgent and LAO.", "lmtui import",
+        "import", "Import schedules, notes, skills and sessions of LMAgent and LAO.", "lmtui import",
         option("--yes", action="store_true", help="import without asking"),
     ), has_json=False),
     "help": lambda: make_parser(
