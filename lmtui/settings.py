@@ -87,7 +87,7 @@ class Config:
         label="Repetition penalty",
     )  # fmt: skip
     call_form: str = _setting(
-        "auto", "how the model is asked to call tools; auto: by what is known about it", "LLM_CALL_FORM",
+        "auto", "tool call format (auto: detected per model)", "LLM_CALL_FORM",
         choices=("auto", "native", "text", "schema"), label="Tool call format",
     )  # fmt: skip
     tools: str = _setting(

@@ -337,7 +337,7 @@ class Runtime:
             raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
         parts = self._parts(path.stem, asked, SessionVariant(sandbox, self.config), self._store.open, policy)
         session = EngineSession(parts, loaded.events, is_ours=is_ours)
-        foreign = "" if is_ours else "This session was not made by your lmtui: its mode and its approvals do not hold."
+        foreign = "" if is_ours else "This session was created elsewhere; its mode and approvals are ignored."
         for problem in filter(None, (*loaded.problems, asked.note, foreign)):
             session.emit(events.Notice(level=events.Level.WARNING, text=problem))
         if self._is_mode_forced or not is_ours:

@@ -88,7 +88,7 @@ def model_words(event: Event) -> str:
             how = CALL_CHOICES.get(form) or sanitize_line(form)
             return f"from here on the model calls tools {how}" + (f": {sanitize_line(why)}" if why else "")
         case ToolSetChanged(tools=tools, why=why):
-            return f"tools: {sanitize_line(tools)}" + (f", {sanitize_line(why)}" if why else "")
+            return f"{'short' if tools in ('lean', 'long') else 'full'} tool list" + (f": {sanitize_line(why)}" if why else "")
         case ModelLoaded(model=model, unloaded=unloaded, ok=True, elapsed_s=elapsed_s):
             instead = f"; unloaded {sanitize_line(', '.join(unloaded))}" if unloaded else ""
             return f"loaded {sanitize_line(model)} in {elapsed_s:.0f} s{instead}"

@@ -145,7 +145,7 @@ def check_order(todos: Sequence[Todo], kind: str = "todo") -> None:
     for todo in todos:
         unknown = [each for each in (todo.parent, *todo.depends_on) if each and each not in known]
         if unknown:
-            raise ToolError(f"{kind} {todo.id} refers to {named(unknown)}, which there is not (there are: {named(ids)})")
+            raise ToolError(f"{kind} {todo.id} refers to {named(unknown)}, which is unknown (known: {named(ids)})")
     cycle = cycle_of(needs(todos))
     if cycle:
         raise ToolError(f"these {kind}s would wait for one another for ever: {' → '.join(map(str, cycle))}")

@@ -26,11 +26,11 @@ from lmtui.core.window import WindowUse
 from lmtui.core.workspace import BackgroundCommands, Changes, EffectReview, Files, kept_text
 
 NOBODY = "headless"
-_NOBODY_THERE = "nobody was there to ask"
+_NOBODY_THERE = "running unattended"
 
 
 def answer_words(event: ApprovalResolved, part: str = "") -> str:
-    """Return an answer in a line, such as `session by user` or `no: nobody was there to ask`; `part` begins it instead."""
+    """Return an answer in a line, such as `session by user` or `no: running unattended`; `part` begins it instead."""
     if event.by == NOBODY and event.outcome is Outcome.NO:
         return f"{event.outcome}: {_NOBODY_THERE}"
     feedback = f": {event.feedback}" if event.feedback else ""

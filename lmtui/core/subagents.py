@@ -24,7 +24,7 @@ class FileState(StrEnum):
     """Whether what a file defines (a skill, a sub-agent) can be used."""
 
     READY = "ready"
-    WAITING = "waits for trust"
+    WAITING = "needs approval"
     REFUSED = "refused by you"
     HIDDEN = "hidden"
     BROKEN = "broken"

@@ -124,7 +124,7 @@ class Approvals:
         else:
             self.unattended += request.offered_rules
             self._refused.add(request.agent)
-            question.give(Answer(Outcome.NO, "nobody is there to approve it"), NOBODY)
+            question.give(Answer(Outcome.NO, "running unattended"), NOBODY)
         return question
 
     def answer(self, approval_id: str, answer: Answer) -> None:

@@ -445,7 +445,7 @@ def _ran(event: events.ToolCallFinished, command: str, files: tuple[str, ...]) -
 def _guidance_note(told: str) -> str:
     """Return what the model is told about instructions that are others than those it knows."""
     if not told:
-        return "[The instructions, persona and skills that you were given hold no more.]"
+        return "[Ignore the earlier instructions, persona and skills.]"
     return f"[What you were given of instructions, persona and skills has changed. From now on this holds:]\n\n{told}"
 
 

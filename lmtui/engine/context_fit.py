@@ -426,11 +426,11 @@ def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float, siz
     if setting in (ToolSet.FULL, ToolSet.ALL, ToolSet.LEAN):
         return ToolSet(setting), "the settings say so"
     if 0 < window_tokens < LEAN_WINDOW_TOKENS:
-        return ToolSet.LEAN, f"the window has only {window_tokens:,} tokens"
+        return ToolSet.LEAN, f"small context, {window_tokens:,} tokens"
     if 0 < read_tokens_per_s < LEAN_READ_TOKENS_PER_S:
-        return ToolSet.LEAN, f"the model reads only {read_tokens_per_s:.0f} tokens a second"
+        return ToolSet.LEAN, f"slow model, it reads {read_tokens_per_s:.0f} tokens/s"
     if not read_tokens_per_s and 0 < size_bytes < _SMALL_BYTES:
-        return ToolSet.LEAN, "so small a model does more with few tools"
+        return ToolSet.LEAN, "small model"
     known = f"the window of {window_tokens:,} tokens has room" if window_tokens else "the window is not known yet"
     return ToolSet.FULL, known
 
@@ -492,7 +492,7 @@ def _room_for(agent: Agent, tokens: int, room: RoomNeeded, why: str) -> Compacte
 
 
 _WAY_OUT = (
-    "Give the model a larger window in its server, take files or results out (/context), unpin what is pinned, "
+    "Give the model a larger window in its server, remove files or results with /context, or unpin some, "
     "or start a new session with a smaller task."
 )
 

@@ -279,7 +279,7 @@ class LoopDetector:
             if count < _ROUNDS_TOLD:
                 continue
             calls = ", ".join(each.words for each in trail[-period:])
-            advice = f"You go round in a circle: {calls}. Do something else, or tell the user what is missing."
+            advice = f"You are repeating yourself: {calls}. Do something else, or tell the user what is missing."
             changes = any(each.has_changed for each in trail[-period * count :])
             is_over = count >= (_ROUNDS_OVER_CHANGING if changes else _ROUNDS_OVER)
             return Loop("circle", f"the same {period} calls in turn, {count} times: {calls}", count, advice, is_over=is_over)

@@ -242,7 +242,7 @@ _CUT_CALLS = (
     "two answers in a row were cut at the length limit inside a tool call; "
     "raise LLM_MAX_TOKENS or the server's limit, or ask for smaller steps"
 )
-_LOOP = "the model goes round in a circle ({what}); say what it should do instead, or “go on” to let it try again"
+_LOOP = "the model is repeating itself ({what}); say what it should do instead, or “go on” to let it try again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def brief_text(brief: Brief, parent_objective: str, data: str, before: str) -> s
     form = f" as {wanted.format}" if wanted.format else ""
     parts = [
         f"Your task: {brief.objective.strip()}",
-        f"What is to come of it: a {wanted.type}{paths}{form}. {wanted.description}".strip(),
+        f"Deliverable: a {wanted.type}{paths}{form}. {wanted.description}".strip(),
     ]
     if brief.constraints:
         parts.append("Hold to this:\n" + "\n".join(f"- {each}" for each in brief.constraints))
@@ -72,7 +72,7 @@ def brief_text(brief: Brief, parent_objective: str, data: str, before: str) -> s
     if before:
         parts.append(f"What came of the tasks before:\n{before}")
     if data:
-        parts.append(f"What is known already:\n{data}")
+        parts.append(f"Context:\n{data}")
     return "\n\n".join(parts)
 
 

@@ -98,7 +98,7 @@ class _CallRun:
             self.result = ToolResult(error.full_text(), "failed", ok=False)
         except Exception as error:  # noqa: BLE001  (border: a tool run; the model is told, the log has the trace)
             _log.exception("tool %s failed inside", self.call.name)
-            self.result = ToolResult(f"{self.call.name} failed inside lmtui: {error}", "failed inside", ok=False)
+            self.result = ToolResult(f"{self.call.name}: internal error of lmtui: {error}", "internal error", ok=False)
 
     async def _decide_and_run(self, prepared: PreparedCall) -> None:
         agent = self.agent

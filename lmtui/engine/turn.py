@@ -33,7 +33,7 @@ from lmtui.engine.tool_runner import run_calls
 from lmtui.engine.turn_outcome import reason_of, without_token
 from lmtui.engine.user_input import add_user_message, held_words, take_steering
 
-FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
+FAILED_INSIDE = "Internal error. Details are in lmtui.log (`lmtui doctor` shows the path)."
 
 
 @dataclass(slots=True)

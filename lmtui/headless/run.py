@@ -38,7 +38,7 @@ from lmtui.headless.inputs import joined, write_answer
 if TYPE_CHECKING:
     from lmtui.json_schema import JsonAnswer
 
-NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
+NO_PLAN = "The model proposed no plan. Nothing changed. Ask again, or try another model."
 
 
 def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:
@@ -214,7 +214,7 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
     for rule in dict.fromkeys(reporter.allowing):
         print(_refusal(sanitize_line(rule), mode), file=err)
     for refused in reporter.refused:
-        say(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
+        say(f"refused: {refused}; denied unattended, and no rule can allow it", file=err)
     if session.trial.waiting:
         await session.close()  # it is a patch then
     if patch := saved_patch(session.history()):
@@ -251,7 +251,7 @@ async def _match(session: Session, schema: JsonAnswer, reporter: Reporter) -> No
 def _refusal(rule: str, mode: Mode) -> str:
     """Return what was refused and what would allow it; the mode alone opens no host, and what asks in `auto` asks again."""
     other = "" if mode is Mode.AUTO or rule.startswith("Network(") else " or --mode auto"
-    return f"refused: {rule}; nobody was there to approve it.  Allow it with --allow {shlex.quote(rule)}{other}"
+    return f"refused: {rule} (denied unattended).  Allow it with --allow {shlex.quote(rule)}{other}"
 
 
 async def _turns(session: Session, task: HeadlessTask, begin: Begin, reporter: Reporter, err: TextIO) -> None:

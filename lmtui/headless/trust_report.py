@@ -89,7 +89,7 @@ def _ask(workspace: Path, trust: Trust, features: WorkspaceFeatures, *, is_yes: 
         say(f"Trusted by now: {kinds_text(trusted)}.  It is about: {kinds_text(items)}.")
     if not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
         held = "lmtui ignores all of this." if not trusted else "lmtui ignores the rest."
-        say(f"{held} `lmtui trust --yes` trusts it as it is now; a change asks again.")
+        say(f"{held} `lmtui trust --yes` trusts the current contents; changes need approval again.")
         return EXIT_BLOCKED
     typed = "y" if is_yes else ask_trust(items, features.extensions[ToolServers].choose_reach, input, print)
     if typed is None:

@@ -83,7 +83,7 @@ class EventPrinter:
             yield from self._rest()
         elif text:
             yield from self._rest()
-            yield "the answer as it is kept:" if heard else "lmtui answers:"
+            yield "Full answer:" if heard else "lmtui answers:"
             yield from _said(text)
         self._streamed = self._unsaid = ""
 

@@ -211,7 +211,7 @@ class SandboxBackground:
     def _entry(self, identity: str) -> _Entry:
         entry = self._entries.get(identity.strip())
         if entry is None:
-            known = ", ".join(self._entries) or "there is none; those of an earlier run of lmtui ended with it"
+            known = ", ".join(self._entries) or "no such command. Background commands end with lmtui"
             raise SandboxError(f"no background command {identity[:40]!r}: {known}")
         return entry
 

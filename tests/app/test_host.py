@@ -201,7 +201,7 @@ async def test_a_session_that_came_with_the_folder_grants_nothing(
     second = open_one(server.url)
     foreign = await second.open_session(session.id)
     assert foreign.mode is Mode.NORMAL
-    assert any(isinstance(each.event, Notice) and "not made by your lmtui" in each.event.text for each in foreign.history())
+    assert any(isinstance(each.event, Notice) and "created elsewhere" in each.event.text for each in foreign.history())
     events = await run(foreign, "go on")
     assert [event.ok for event in events if isinstance(event, ToolCallFinished)] == [False]
     assert not (workspace / "b.txt").exists()

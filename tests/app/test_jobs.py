@@ -69,7 +69,7 @@ async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspa
     await one_pass(runtime)
     assert (await the_job(runtime, 1)).last_outcome == "done"
     assert (workspace / "a.txt").read_text() == "one\n"
-    assert "nobody is there" in events_of(workspace, (await the_job(runtime)).last_session, ToolCallFinished)[0].result
+    assert "running unattended" in events_of(workspace, (await the_job(runtime)).last_session, ToolCallFinished)[0].result
 
 
 def events_of(workspace: Path, session_id: str, kind: type[ToolCallFinished]) -> list[ToolCallFinished]:

@@ -31,10 +31,10 @@ def test_a_change_is_told_in_one_line(event: Event, words: str) -> None:
 @for_each(("by", "outcome", "feedback", "part", "told"), [
     ("user", Outcome.NO, "use make", "", "no by user: use make"), ("user", Outcome.SESSION, "", "", "session by user"),
     ("user", Outcome.ONCE, "", "2 of 3 hunks by", "2 of 3 hunks by user"),
-    ("headless", Outcome.NO, "nobody is there to approve it", "", "no: nobody was there to ask"),
+    ("headless", Outcome.NO, "running unattended", "", "no: running unattended"),
     ("interrupt", Outcome.NO, "", "", "no by interrupt"),
 ])  # fmt: skip
 def test_an_answer_says_whose_it_is(by: str, outcome: Outcome, feedback: str, part: str, told: str) -> None:
     event = ApprovalResolved(approval_id="a", outcome=outcome, by=by, feedback=feedback)
     assert answer_words(event, part) == told
-    assert refusal_words(event) == ("nobody was there to ask" if by == "headless" else f"you: {feedback}")
+    assert refusal_words(event) == ("running unattended" if by == "headless" else f"you: {feedback}")

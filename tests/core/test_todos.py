@@ -77,7 +77,7 @@ def test_completing_twice_or_before_what_waits_is_refused() -> None:
 def test_unknown_ids_and_what_would_wait_for_itself_are_named() -> None:
     plan = plan_of(Todo(1, "a"), Todo(2, "b", depends_on=(1,)), Todo(3, "c", depends_on=(2,)), Todo(4, "d"), Todo(5, "e"))
     for todo, changes, said in (
-        (4, {"parent": 9}, "4 refers to 9, which there is not (there are: 1, 2, 3, 4, 5)"),
+        (4, {"parent": 9}, "4 refers to 9, which is unknown (known: 1, 2, 3, 4, 5)"),
         (4, {"depends_on": (1, 8)}, "4 refers to 8"),
         (4, {"parent": -1}, "4 refers to -1"),
         (1, {"depends_on": (1,)}, "wait for one another for ever: 1 → 1"),

@@ -123,7 +123,7 @@ async def test_what_needs_approval_is_refused_with_the_way_to_allow_it(program: 
         }  # fmt: skip
         refused = await client.call_tool("write", new)
         assert refused.is_error
-        assert "nobody is there to approve it" in text_of(refused)
+        assert "running unattended" in text_of(refused)
         assert "start `lmtui mcp serve` with --allow 'Write(b.txt)' or --mode auto." in text_of(refused)
         tried = text_of(await client.call_tool("shell", {"command": "echo x > c.txt"}))
         assert "--mode auto" in tried

@@ -51,7 +51,7 @@ async def test_approved_by_the_command_line_it_is_carried_out(program: Program, 
 async def test_a_model_that_brings_no_plan_ends_as_not_finished(program: Program, serve: Serve) -> None:
     server = await serve(ScriptedTurn("I would just write two files, that is easy."))
     result = await program.run("plan", "--url", server.url, *FILES_ONLY, "two files")
-    assert (result.code, "no plan came" in result.err, "that is easy" in result.out) == (2, True, True)
+    assert (result.code, "proposed no plan" in result.err, "that is easy" in result.out) == (2, True, True)
 
 
 async def test_a_resumed_session_shows_its_plan_and_carries_it_out_once_approved(program: Program, serve: Serve) -> None:

@@ -53,7 +53,7 @@ async def test_they_stand_in_the_system_prompt_and_a_change_is_told_at_the_end()
     first, second, third = (request.messages for request in rig.provider.requests)
     assert (second[: len(first)], third[: len(second)], second[-1].role) == (first, second, Role.USER)
     assert second[-1].text.endswith("use spaces")
-    assert "hold no more" in third[-1].text
+    assert "Ignore the earlier" in third[-1].text
 
 
 async def test_what_was_cut_or_not_read_is_said_once_and_they_get_a_share_of_the_window() -> None:

@@ -170,7 +170,7 @@ async def test_a_command_that_fails_inside_lmtui_is_not_done() -> None:
     await typed(rig, "make")
     end = seen(rig, events.TurnEnded)[0]
     assert (end.reason, end.exit_code) == (events.TurnReason.ERROR, 1)
-    assert end.error.startswith("lmtui failed inside")
+    assert end.error.startswith("Internal error")
 
 
 LINE = "The build is not there yet.\nWAIT: 2026-01-01T18:00:00Z: the build"

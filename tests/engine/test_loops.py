@@ -260,7 +260,7 @@ async def test_a_look_before_each_of_many_waits_is_no_loop() -> None:
 async def test_a_circle_is_told_once_and_many_edits_of_one_file_too_before_the_turn_ends() -> None:
     calls = [answer("", ("read", json.dumps({"path": name}))) for name in "ab" * 10]
     rig = await ran(Rig(FakeProvider(*calls), FakeSandbox({"a": b"one\n", "b": b"two\n"})))
-    assert len([event for event in seen(rig, Reminder) if "circle" in event.text]) == 1
+    assert len([event for event in seen(rig, Reminder) if "repeating yourself" in event.text]) == 1
     (end,) = seen(rig, events.TurnEnded)
     assert (end.reason, end.iterations) == (events.TurnReason.LIMIT, 8)
     edits = [("edit", json.dumps({"path": "a", "search": f"x{n}", "replace": "y"})) for n in range(30)]

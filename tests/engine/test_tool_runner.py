@@ -155,7 +155,7 @@ async def test_a_call_from_outside_is_written_down_without_a_secret_and_the_conv
 async def test_what_needs_approval_does_not_run_and_what_changes_files_is_known() -> None:
     rig = rig_of(Mode.NORMAL)
     refused = await call_from_outside(rig, 1, "write", path="b.txt", content="x")
-    assert (refused.ok, refused.text) == (False, "Not run: nobody is there to approve it.")
+    assert (refused.ok, refused.text) == (False, "Not run: running unattended.")
     assert "b.txt" not in rig.sandbox.files
     open_one = rig_of()
     assert (await call_from_outside(open_one, 1, "write", path="b.txt", content="x")).ok

@@ -62,13 +62,13 @@ async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspac
         "sub-agent", ".claude/agents/heron.md", "heron: Looks for frogs.",
     )  # fmt: skip
     assert await agents.told(300) == ("", 0)
-    with pytest.raises(ToolError, match="waits for trust"):
+    with pytest.raises(ToolError, match="needs approval"):
         await agents.named("heron")
     say(agents.files.trust, is_trusted=True)
     assert (await agents.named("heron")).instructions == "Stand still."
     path.write_text(path.read_text().replace("Stand still.", "Fly away."))
     assert len(FolderTrust(agents.files.trust).waiting()) == 1
-    with pytest.raises(ToolError, match="waits for trust"):
+    with pytest.raises(ToolError, match="needs approval"):
         await agents.named("heron")
     say(agents.files.trust, is_trusted=False)
     assert await states(agents) == {".claude/agents/heron.md": FileState.REFUSED}

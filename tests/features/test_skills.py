@@ -77,10 +77,9 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     other = workspace.parent / "other"
     make(other / ".agents/skills")
     asked = FolderTrust(shelf(workspace).files.trust).waiting()
-    assert [(item.kind, item.source, item.text) for item in asked] == [
-        ("skill", ".agents/skills/tidy/SKILL.md", "tidy: Tidy the pond up.")
-    ]
-    with pytest.raises(ToolError, match="trust"):
+    (item,) = asked
+    assert (item.kind, item.source, item.text) == ("skill", ".agents/skills/tidy/SKILL.md", "tidy: Tidy the pond up.")
+    with pytest.raises(ToolError, match="approval"):
         _ = await shelf(workspace).use("tidy")
     trust(workspace)
     assert "Do it." in (await shelf(workspace).use("tidy")).text

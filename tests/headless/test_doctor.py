@@ -64,7 +64,7 @@ async def test_each_mark_means_one_thing(workspace: Path, capsys: pytest.Capture
     lines = capsys.readouterr().out.splitlines()
     said = {mark: [line for line in lines if line.startswith(mark)] for mark in "✓–!✗"}
     assert not any(word in line for line in said["✓"] for word in ("waits", "broken", "not available", "none"))
-    assert sum("waits for" in line for line in said["!"]) == 4
+    assert sum("needs approval" in line for line in said["!"]) == 4
     assert any("bad/SKILL.md" in line for line in said["✗"])
 
 
@@ -105,7 +105,7 @@ async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path
     assert await report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False)) > 0
     said = [line for line in capsys.readouterr().out.splitlines() if "sub-agents" in line]
     assert said == [
-        "! sub-agents   waits for trust: heron",
+        "! sub-agents   needs approval: heron",
         "! sub-agents   .claude/agents/bad.md: line 2: it has no description",
     ]
 

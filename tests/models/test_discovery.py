@@ -95,7 +95,7 @@ async def test_hanging_and_dripping_servers_hide_no_other_and_are_told(serve: Se
     found = {server.url: server for server in await find_servers((*(each.url for each in (*hanging, dripping)), good.url))}
     assert found[good.url].models == (ServedModel("m"),)
     for each in (*hanging, dripping):
-        assert "says nothing whole" in found[each.url].note
+        assert "no complete response" in found[each.url].note
 
 
 @pytest.mark.parametrize("body", [{"error": {"message": "invalid api key"}}, {"error": "Unauthorized"}, {"detail": "no key"}])

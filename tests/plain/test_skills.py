@@ -10,7 +10,7 @@ def test_skills_are_listed_and_followed() -> None:
     paper, _ = talk("/skill", "/skills changelog at noon", "/skill deploy", host=host)
     said = "\n".join(paper.said)
     assert f"✓ {'changelog':<24} {'yours':<12} 13 tokens told, 1,210 read" in said
-    assert f"? {'deploy':<24} {'this folder':<12} waits for trust" in said
+    assert f"? {'deploy':<24} {'this folder':<12} needs approval" in said
     assert f"✓ {'skill__count_words':<24} {'tool':<12} 58 tokens" in said
     assert "error: no skill 'deploy'" in said
     assert host.extensions.skills.begun == [("changelog", "at noon")]

@@ -80,7 +80,7 @@ def test_what_happens_is_said_with_its_time_and_how_far_it_is(events: list[Event
 
 
 def test_what_was_streamed_before_a_retry_is_said_not_to_count_and_what_is_kept_otherwise_is_said_again() -> None:
-    assert told(TextDelta(text="No. "), whole("Yes."))[-2:] == ["the answer as it is kept:", "  Yes."]
+    assert told(TextDelta(text="No. "), whole("Yes."))[-2:] == ["Full answer:", "  Yes."]
     retry = RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")
     lines = told(TextDelta(text="Half a. tho"), retry, TextDelta(text="Whole."), whole("Whole."))
     assert lines[2] == "busy. Again in 2 seconds, attempt 1 of 3. Ignore the answer so far: it begins again."

@@ -18,7 +18,8 @@ from tests.sets import for_each
 
 RECORDED = Path(__file__).parent / "recorded"
 # What lmtui itself tells the model on resume is worded differently now.
-REWORDED = {"[How your work stands, as lmtui keeps it:": "[The state of your work, as lmtui keeps it:"}
+REWORDED = {"How your work stands": "The state of your work", "The instructions,": "Ignore the earlier instructions,",
+            " that you were given hold no more.": "."}  # fmt: skip
 INTERRUPTED = ["assistant", "(interrupted)", [], ""]  # in place of the answer to a turn that has none
 GONE = {"edits", "counters"}  # fields that nothing reads any more
 RESUMED: dict[str, dict[str, Any]] = json.loads((RECORDED / "resumed.json").read_text(encoding="utf-8"))

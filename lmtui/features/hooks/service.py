@@ -458,7 +458,7 @@ class HooksService(WorkspaceFeature):
         rows = [
             CheckRow("hooks", OK, f"{each.words}, from {each.source}")
             if each.is_own or is_trusted
-            else CheckRow("hooks", WARNING, f"waits for your yes: {each.words}, from {each.source}", TRUST_HINT)
+            else CheckRow("hooks", WARNING, f"needs approval: {each.words}, from {each.source}", TRUST_HINT)
             for each in files.entries
         ]
         return rows + [CheckRow("hooks", FAILURE if files.is_unsafe else WARNING, sanitize_line(each)) for each in problems]

@@ -162,7 +162,7 @@ class Scheduler:
             if not await self._update(record, lambda job: schedules.begun(job, session_id, seq)):
                 raise JobsError(f"job {record.id} is not this process's any more", "Another lmtui runs it.")
 
-        end = RunEnd("failed inside lmtui; lmtui.log, in the state folder that `lmtui doctor` names, says where")
+        end = RunEnd("Internal error. Details are in lmtui.log (`lmtui doctor` shows the path).")
         try:
             end = await self.run(record, began)
         except JobsError as error:

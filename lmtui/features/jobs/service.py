@@ -371,7 +371,7 @@ def _own_session(wanted: str, workspace: Path) -> str:
     store = SessionStore(workspace)
     session = store.path(wanted).stem
     if not store.is_ours(session):
-        raise UsageError(f"session {session} was not made by your lmtui", "Let the job have a fresh one.")
+        raise UsageError(f"session {session} was created elsewhere", "Give the job a new session.")
     return session
 
 

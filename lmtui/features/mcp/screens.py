@@ -115,7 +115,7 @@ _NEEDS = {
     ServerState.FAILED: "does not run",
     ServerState.CHANGED: "has other tools",
     ServerState.LOGIN: "wants a login",
-    ServerState.WAITING: "waits for your yes",
+    ServerState.WAITING: "needs approval",
 }
 
 

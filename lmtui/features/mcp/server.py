@@ -269,7 +269,7 @@ class RunningServer:
         """Say so where it ended in a way that nobody thought of."""
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("the MCP server %s failed inside", self.entry.name, exc_info=error)
-            self._fail(f"it failed inside lmtui: {sanitize_line(str(error))[:200]}", hint="lmtui.log says where.")
+            self._fail(f"internal error: {sanitize_line(str(error))[:200]}", hint="See lmtui.log.")
 
     async def _connected(self) -> SdkConnection:
         if self._connection is None:

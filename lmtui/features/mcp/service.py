@@ -43,8 +43,8 @@ _TOLD = {
     ServerState.FAILED: "MCP server {name} does not run: {problem}  {hint}",
     ServerState.CHANGED: "MCP server {name} offers other tools than you accepted ({changes}): held back until you take them. "
     "`lmtui mcp list` shows what differs, y in /mcp takes them.",
-    ServerState.WAITING: "MCP server {name} waits for your yes: `lmtui trust`.",
-    ServerState.LOGIN: "MCP server {name} waits for your login: `lmtui mcp login {name}`.",
+    ServerState.WAITING: "MCP server {name} needs approval: `lmtui trust`.",
+    ServerState.LOGIN: "MCP server {name} needs a login: `lmtui mcp login {name}`.",
 }
 
 

@@ -24,12 +24,12 @@ class ServerState(StrEnum):
     """Where a server is."""
 
     OFF = "off"
-    WAITING = "waits for your yes"
+    WAITING = "needs approval"
     REFUSED = "refused by you"
     STARTING = "starting"
     READY = "ready"
     CHANGED = "its tools changed"
-    LOGIN = "waits for your login"
+    LOGIN = "needs a login"
     ENDED = "ended"
     FAILED = "failed"
 

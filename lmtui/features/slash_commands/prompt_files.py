@@ -171,6 +171,6 @@ class PromptFilesService(WorkspaceFeature):
         rows = [CheckRow("commands", OK, usable)] if usable else []
         for file in prompts:
             rows += [CheckRow("commands", WARNING, f"{file.source}: {why}") for why in (file.problem, *file.warnings) if why]
-            waits = CheckRow("commands", WARNING, f"waits for your yes: what {file.source} runs", TRUST_HINT)
+            waits = CheckRow("commands", WARNING, f"needs approval: what {file.source} runs", TRUST_HINT)
             rows += [] if file.may_run else [waits]
         return rows

@@ -168,7 +168,7 @@ class ServerClient:
             return ServerReply(why=_NOTHING_LISTENS)
         except TimeoutError:
             is_there = any(step == _CONNECTED or not step.startswith("connection.") for step in done)  # or one of before serves
-            return ServerReply(why=f"it says nothing whole within {limit_s:.1f} s" if is_there else _NOTHING_LISTENS)
+            return ServerReply(why=f"no complete response within {limit_s:.1f} s" if is_there else _NOTHING_LISTENS)
         except self._broken as error:
             return ServerReply(why=f"it speaks no proper HTTP ({type(error).__name__})")
         start = bytes(data[:_START_CHARS]).decode("utf-8", "replace")

@@ -211,8 +211,8 @@ def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     answered = ApprovalResolved(approval_id="a", outcome=Outcome.NO, feedback="use tox")
     assert squeezed(drawn([STARTED, asked, answered])) == ['✗ Run  pytest -q  denied: "use tox"']
     assert squeezed(drawn([STARTED, asked, replace(answered, feedback="")])) == ["✗ Run  pytest -q  denied"]
-    alone = ApprovalResolved(approval_id="a", outcome=Outcome.NO, by="headless", feedback="nobody is there to approve it")
-    assert squeezed(drawn([STARTED, asked, alone])) == ["✗ Run  pytest -q  denied: nobody was there to ask"]
+    alone = ApprovalResolved(approval_id="a", outcome=Outcome.NO, by="headless", feedback="running unattended")
+    assert squeezed(drawn([STARTED, asked, alone])) == ["✗ Run  pytest -q  denied: running unattended"]
     assert squeezed(drawn([STARTED, asked, answered, refused])) == ['✗ Run  pytest -q  denied: "use tox" ▸']
     ruled = replace(refused, summary="refused", decision="rule", rule="Shell(pytest*)")
     assert squeezed(drawn([STARTED, ruled])) == ["✗ Run  pytest -q  denied by rule ▸"]
