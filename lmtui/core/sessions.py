@@ -360,7 +360,7 @@ class SessionSummary:
 def summary_line(summary: SessionSummary) -> str:
     """Return a session as a list of lines has it: its id, state, changed files and title, and when it continues."""
     title = sanitize_line(summary.title)[:60] or "(untitled)"
-    state = "waits for you" if summary.state == "waits" else summary.state
+    state = "needs you" if summary.state == "waits" else summary.state
     wakes = f"  wakes {moment_text(summary.wakes, datetime.now(UTC), zone_of(''))}" if summary.wakes is not None else ""
     files = f"{summary.changed_files:>3} {'file ' if summary.changed_files == 1 else 'files'}"
     return f"{summary.id}  {state:<13} {files}  {title}{wakes}"

@@ -56,7 +56,7 @@ async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable
     finally:
         app.refresh(layout=True)
     if code:
-        say(f"{command[0]} ended with {code}; what it did not save is lost, the text here stays")
+        say(f"{command[0]} exited with {code}; unsaved changes are lost")
     return code == 0
 
 

@@ -117,14 +117,14 @@ def copy_by_program(program: Program, text: str, *, has_osc: bool, folder: Path)
     `has_osc` tells that the terminal was asked already; terminals do not answer, so that counts as done.
     """
     if program and run_program(program, text):
-        return f"copied {size_text(text)}", True
+        return f"Copied {size_text(text)}", True
     if has_osc:
-        return f"copied {size_text(text)} by the terminal", True
+        return f"Copied {size_text(text)}", True
     try:
         path = keep_in_file(text, folder)
     except OSError as error:
-        return f"not copied, and not written to a file either: {error.strerror or error}", False
-    return f"too large for the terminal's clipboard ({size_text(text)}); it is in {path}", True
+        return f"Could not copy, or write a file: {error.strerror or error}", False
+    return f"Too large for the clipboard ({size_text(text)}); saved as {path}", True
 
 
 _LEAVE_S = 0.05

@@ -130,9 +130,9 @@ def _news(state: SessionState, before: _Seen, now: _Seen) -> str:
     asked = now.approvals - before.approvals
     if asked:
         request = state.approvals[min(asked)]
-        return _short(f"{name} waits for you: {request.tool} {request.text.partition(chr(10))[0]}", TEXT_CHARS)
+        return _short(f"{name} needs you: {request.tool} {request.text.partition(chr(10))[0]}", TEXT_CHARS)
     if before.is_running and state.waits and state.proposal is not None:
-        return _short(f"{name} waits for you: plan {state.proposal.proposal.title}", TEXT_CHARS)
+        return _short(f"{name} needs you: plan {state.proposal.proposal.title}", TEXT_CHARS)
     if before.is_running and not now.is_running and state.turn.reason in _ENDS:
         return _short(f"{name}: {_ENDS[state.turn.reason]}" + (f", {state.turn.error}" if state.turn.error else ""), TEXT_CHARS)
     return ""

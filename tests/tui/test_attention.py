@@ -58,7 +58,7 @@ def test_a_question_is_told_once_and_nothing_to_who_looks_or_interrupted_it() ->
     shown = feed(is_running=True, approvals=request())
     for _ in range(3):
         terminal.attention.look([shown], shown)
-    assert terminal.notes == ["\x1b]9;nested comments waits for you: shell npm run build\x07"]
+    assert terminal.notes == ["\x1b]9;nested comments needs you: shell npm run build\x07"]
 
 
 def test_where_no_terminal_tells_of_its_focus_a_pause_of_the_keys_counts() -> None:

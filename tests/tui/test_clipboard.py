@@ -50,7 +50,7 @@ def test_a_program_gets_the_text(tmp_path: Path) -> None:
 
 def test_a_program_that_fails_is_made_up_for_by_the_terminal_or_a_file(tmp_path: Path) -> None:
     broken = ("false",)
-    assert copy_by_program(broken, "a\nb", has_osc=True, folder=tmp_path) == ("copied 2 lines by the terminal", True)
+    assert copy_by_program(broken, "a\nb", has_osc=True, folder=tmp_path) == ("Copied 2 lines", True)
     said, is_good = copy_by_program(broken, "a", has_osc=False, folder=tmp_path)
     assert is_good
     assert str(tmp_path) in said

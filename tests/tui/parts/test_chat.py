@@ -82,7 +82,7 @@ async def ctrl_c_copies_a_selection_once_and_then_interrupts(driver: Driver) -> 
     await driver.pilot.hover(transcript, offset=(40, 1))
     await driver.pilot.mouse_up(transcript, offset=(40, 1))
     await driver.press("ctrl+c")
-    await driver.until(lambda: "copied" in driver.text())
+    await driver.until(lambda: "Copied" in driver.text())
     assert driver.app.clipboard.strip().startswith("Make the tokenizer")
     assert driver.host.session.is_running
     await driver.press("ctrl+c")
@@ -92,7 +92,7 @@ async def ctrl_c_copies_a_selection_once_and_then_interrupts(driver: Driver) -> 
 async def test_what_is_too_large_for_the_terminal_goes_to_a_file_of_the_users_own(tmp_path: Path) -> None:
     async with running() as driver:
         driver.app.copy_to_clipboard("x" * 100_000)
-        await driver.until(lambda: "too large" in driver.text())
+        await driver.until(lambda: "Too large" in driver.text())
         (path,) = (tmp_path / "state" / "copied").iterdir()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert path.read_text() == "x" * 100_000
