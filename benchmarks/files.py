@@ -13,6 +13,7 @@ from benchmarks.report import Figure
 from benchmarks.screen import SIZE, Bench, idle_key_ms
 from lmtui.app.workspace_files import FolderWatch
 from lmtui.core.workspace import DirEntry, GitState
+from lmtui.tui.controllers.file_controller import FileFinder
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.path_index import FuzzyPaths
 from lmtui.tui.screens.viewer import FileText, FileView
@@ -48,18 +49,19 @@ async def tree_ms() -> dict[str, float]:
 
 async def filter_ms() -> tuple[float, float]:
     """Return CPU of the costliest key of a word typed into the filter, search and frame, and of preparing the search."""
-    tree = FileTree()
-    async with running(Bench(tree), SIZE) as (_, meter):
+    finder = FileFinder("", lambda _: ())
+    async with running(Bench(FileTree()), SIZE) as (pilot, meter):
+        await pilot.app.push_screen(finder)
         began = process_time()
         index = FuzzyPaths(paths())
         prepared = (process_time() - began) * 1000
         words = ["m", "mo", "mod9", "mod99", "widmod099", "xq"]
-        costs = [await cost_ms(meter, _typed(tree, index, word)) for word in words]
+        costs = [await cost_ms(meter, _typed(finder, index, word)) for word in words]
         return max(costs), prepared
 
 
-def _typed(tree: FileTree, index: FuzzyPaths, word: str) -> Callable[[int], object]:
-    return lambda _: tree.show_found(word, index.search(word)[0])
+def _typed(finder: FileFinder, index: FuzzyPaths, word: str) -> Callable[[int], object]:
+    return lambda _: finder.show(index.search(word)[0])
 
 
 async def file_ms() -> dict[str, float]:

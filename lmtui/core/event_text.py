@@ -97,7 +97,7 @@ def model_words(event: Event) -> str:
         case Reminder(text=text):
             first = sanitize_line(text.strip().partition("\n")[0])
             sentence = found[0] if (found := _SENTENCE.match(first)) else first.rstrip(" :")
-            return f"lmtui told the model: {sentence[:_MAX_CHARS]}{'…' if len(sentence) > _MAX_CHARS else ''}"
+            return f"sent to the model: {sentence[:_MAX_CHARS]}{'…' if len(sentence) > _MAX_CHARS else ''}"
         case PromptPartsRead(guidance=guidance):
             return parts_words(guidance)
         case LoopSuspected(what=what, is_over=is_over):

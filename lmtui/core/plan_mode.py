@@ -298,8 +298,7 @@ def plan_event_words(event: Event) -> str:
         case PlanDecided():
             return _decided(event)
         case Reminder(topic=topic, text=text) if topic == TOPIC:
-            what = sanitize_line(text).lstrip("[").partition(":")[0].partition(",")[0]
-            return f"lmtui told the model: {what}"
+            return sanitize_line(text).lstrip("[").partition(":")[0].partition(",")[0].replace("Plan mode is", "Plan mode")
         case _:
             return ""
 

@@ -20,6 +20,7 @@ from lmtui.core.sanitize import last_words, sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
 from lmtui.core.verification import CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
+from lmtui.tui.wording import doing_words
 
 _STATES = {"done": "done", "partial": "partial", "limit": "partial", "unfinished": "partial"}
 
@@ -63,6 +64,11 @@ class Agents:
                 agent.state = "working"
             case events.ToolCallStarted():
                 agent.doing = sanitize_path(f"{event.tool} {event.title}".strip())
+
+    @property
+    def are_several_at_work(self) -> bool:
+        """Tell whether there are two sub-agents or more, and not all have ended."""
+        return len(self.by_id) > 1 and any(agent.state in ("working", "waits") for agent in self.by_id.values())
 
     def in_order(self) -> list[tuple[int, Subagent]]:
         """Return the agents, each behind its parent, with how deep it is (from 0)."""
@@ -256,6 +262,8 @@ class TurnProgress:
     goal: str = ""
     wakes: datetime | None = None
     _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    _is_own: bool = False  # a command of the user's own runs, which says nothing of the work
+    _before: tuple[TurnReason | None, str, str] = (None, "", "")
 
     def apply(self, event: events.Event, time: datetime) -> None:
         """Take in one event."""
@@ -275,7 +283,9 @@ class TurnProgress:
                 self._enter(ActivityKind.WRITING_CALL, time)
                 self.activity.detail, self.activity.chars = sanitize_line(event.tool), event.size_chars
             case events.ToolCallStarted():
-                self._running_tools[event.call_id] = (sanitize_path(f"{event.tool}: {event.title}".rstrip(": ")), time)
+                self._is_own = event.by.startswith("user")
+                words = sanitize_path(doing_words(event.tool, event.title))
+                self._running_tools[event.call_id] = words, time
                 self._resume(time)
             case events.ToolCallFinished():
                 self._running_tools.pop(event.call_id, None)
@@ -293,13 +303,21 @@ class TurnProgress:
     def _apply_turn(self, event: events.Event, time: datetime) -> None:
         match event:
             case events.TurnStarted():
+                self._before, self._is_own = (self.reason, self.error, self.doubt), False
                 self.is_running, self.reason, self.error, self.wakes = True, None, "", None
                 self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
             case events.TurnEnded():
                 self.is_running, self.reason, self.error = False, event.reason, sanitize_line(event.error)
                 self.doubt = event.doubt
+                if self._is_own and self._before[0] is not None:
+                    self.reason, self.error, self.doubt = self._before
                 self.activity = Activity()
                 self._running_tools.clear()
+            case FilesRestored() if not self.is_running and self.doubt:
+                self.doubt = ""  # no check is about the files as they are now
+                self.reason = TurnReason.INTERRUPTED if self.reason is TurnReason.UNFINISHED else self.reason
+            case CheckRan(decides=True, outcome=outcome) if not self.is_running and self.doubt and outcome.is_green:
+                self.doubt, self.reason = "", TurnReason.DONE
             case PlanDecided() if self.reason is TurnReason.WAITING and self.wakes is None:
                 self.reason = TurnReason.DONE  # it was the plan that was waited for
             case WaitSet():
@@ -308,7 +326,7 @@ class TurnProgress:
                 is_open = state in (GoalState.PAUSED, GoalState.WAITING, GoalState.ACTIVE) and bool(command)
                 self.goal = goal_words(command, state) if is_open else ""
             case CheckStarted(command=command) if self.is_running:
-                self.activity = Activity(ActivityKind.RUNNING_TOOL, f"check: {sanitize_line(command)}", time)
+                self.activity = Activity(ActivityKind.RUNNING_TOOL, f"Checking {sanitize_line(command)}", time)
             case CheckRan() if self.is_running:
                 self._resume(time)
             case events.MessageAdded() if self.is_running and not self._running_tools:

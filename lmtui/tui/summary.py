@@ -108,8 +108,7 @@ def activity_text(state: SessionState, now: datetime) -> str:
     if not state.turn.is_running:
         if state.turn.wakes is not None:
             return f"◔ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
-        ending = state.turn.doubt or (ENDINGS.get(state.turn.reason) if state.turn.reason else None)
-        return " · ".join(filter(None, ("idle", ending, state.turn.goal)))
+        return "idle"
     activity = state.turn.activity
     parts = [_doing_text(activity)]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
@@ -126,7 +125,9 @@ def _doing_text(activity: Activity) -> str:
         case ActivityKind.READING:
             return _reading_text(activity)
         case ActivityKind.WRITING_CALL:
-            return f"writing {activity.detail} call"
+            return {"write": "writing a file", "edit": "writing an edit", "shell": "writing a command"}.get(
+                activity.detail, f"writing a call of {activity.detail}"
+            )
         case ActivityKind.RUNNING_TOOL:
             return activity.detail
         case ActivityKind.RETRYING | ActivityKind.LOADING:
@@ -293,9 +294,9 @@ def activity_parts(active: SessionView | None, now: datetime, note: str) -> tupl
     if active is None:
         return [Part(note, "$text-muted")], []
     state = active.state
-    if not (state.turn.is_running or state.waits) and state.turn.wakes is None and state.turn.reason not in ENDINGS:
+    if not (state.turn.is_running or state.waits or state.turn.wakes):  # the chat has the ending
         return [], []
-    text, _, rest = activity_text(state, now).removeprefix("idle · ").partition(" · ")
+    text, _, rest = activity_text(state, now).partition(" · ")
     style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "bold"
     left = [Part(text[:1].upper() + text[1:], style, 0), Part(rest, "$text-muted", 1)]
     return left, [_key_part("app.stop", 0)] if state.turn.is_running and not state.approvals else []

@@ -5,8 +5,9 @@ A line view draws in frames that it asks for itself, spaced so that they never t
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from time import perf_counter, thread_time
 from typing import Any, Generic, TypedDict, TypeVar
 
@@ -22,6 +23,20 @@ def call_after(pump: MessagePump, delay_s: float, callback: Callable[[], object]
     timer = pump.set_timer(max(_LEAST_S, delay_s), callback)
     timer._skip = False
     return timer
+
+
+Item = TypeVar("Item")
+_SLICE_S, _PAUSE_S = 0.003, 0.004
+
+
+async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Yield what an iterator makes; the screen has its time every few milliseconds."""
+    end = perf_counter() + _SLICE_S
+    for item in items:
+        yield item
+        if perf_counter() > end:
+            await asyncio.sleep(_PAUSE_S)
+            end = perf_counter() + _SLICE_S
 
 
 Wish = TypeVar("Wish")

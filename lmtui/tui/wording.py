@@ -28,6 +28,18 @@ def call_words(tool: str, title: str) -> tuple[str, str]:
     return "Call", f"{tool} {title}".strip()
 
 
+_DOING = {
+    "Read": "Reading", "Look": "Looking at", "List": "Listing", "Search": "Searching", "Write": "Writing", "Create": "Creating",
+    "Edit": "Editing", "Run": "Running", "Fetch": "Fetching", "Call": "Calling",
+}  # fmt: skip
+
+
+def doing_words(tool: str, title: str) -> str:
+    """Return what a call does while it runs: `Running pytest -q`."""
+    verb, about = call_words(tool, title)
+    return f"{_DOING.get(verb, verb)} {about}".rstrip()
+
+
 def duration_text(seconds: float) -> str:
     """Return a duration in its largest units: `4 s`, `3 min`, `2 h`, `5 d`."""
     for limit, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):

@@ -10,8 +10,8 @@ from tests.sets import for_each
 
 @for_each(("event", "words"), [
     (CallFormChanged(form="\x1b[31mnew"), "from here on the model calls tools new"),
-    (Reminder(text="Answer with one call.\nLike this:"), "lmtui told the model: Answer with one call."),
-    (Reminder(text="x" * 500), f"lmtui told the model: {'x' * 400}…"),
+    (Reminder(text="Answer with one call.\nLike this:"), "sent to the model: Answer with one call."),
+    (Reminder(text="x" * 500), f"sent to the model: {'x' * 400}…"),
     (TurnStarted(turn_id="t"), ""),
     (LoopSuspected(what="read a\x1b[2J, 3 times", count=3), "this looks like a loop: read a, 3 times"),
     (LoopSuspected(what="read a", count=5, is_over=True), ""),

@@ -148,8 +148,6 @@ class _Start:
         completion._search, completion._known_at = None, float("-inf")
         completion._mentioned.clear()
         _ = prompt.completing.values.pop("models", None)
-        files._filter.typed("")
-        files._filter.forget_paths()
         files._problem = files._last_path = ""
         TreeRows.__init__(tree.source.tree)
         TreeMarks.__init__(tree.source.marks)

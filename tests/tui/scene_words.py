@@ -8,7 +8,7 @@ switcher: release notes | first_run: Choose the model | help: Toggle plan mode |
 approval_edited: -m build --sdist | approval_always: this session and | approval_why: here: 2 commands |
 approval_batch: no rule is saved | changes: 1 + def test_nested(): | undo: Undo: the last 2 | undone: dimmed messages |
 rules: Edit(parser/**) | trust: permission rule | trusted: TOKEN, may reach | completion: List skills, use |
-settings: temperature, 0 to | attempts: Best: all checks | chat_search: N previous | chat_copy_mode: Esc leave |
+settings: temperature, 0 to | attempts: Best: all checks | chat_search: N previous |
 chat_call: text: line 0 of | hooks: hook PostToolUse | checks_red: check --no-cache | approval_hunks: f Reject with |
 changes_against_git: str, depth: int) | approval_effect: ] ask Mara about | effect_review: n discard all |
 files: __init__.py | files_found: parser/tests/test_lexer.py | viewer: behind a comment; |
@@ -17,7 +17,7 @@ memory_inbox: again: pytest -q | projects: 1 failed task, 2 | skills: WebSearch,
 usage: 720k prompt (78% | models: window 4,096 of | model_roles: llama3.2:3b; new | pipeline: #28 Nested comments |
 plan_question: comments, as in | plan_read: -rf .pytest_cache | plan_grants: Write(README.md) | plan_waits: Alt+D to return |
 start_page: 12 files changed | prompt_paths: compare @lex | prompt_tokens: #1] and it looks | prompt_queue: over everything |
-plan: ask about U+2028 | agent_chat: things to change, | log_filtered: tool:shell |
+plan: ask about U+2028 | agent_chat: things to change, | log_filtered: 1 of 6 |
 switcher_open: release notes | fork: and the original | window_use: about 740 tokens
 """
 WORDS = dict(each.strip().split(": ", 1) for each in _WORDS.split("|"))

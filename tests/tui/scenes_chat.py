@@ -65,13 +65,6 @@ async def chat_search(driver: Driver) -> None:
     await driver.press("n", "n")
 
 
-async def chat_copy_mode(driver: Driver) -> None:
-    """Some lines selected."""
-    transcript = await talk(driver)
-    transcript.focus()
-    await driver.press("g", "v", "k", "k", "k", "k")
-
-
 async def chat_call(driver: Driver) -> None:
     """A call unfolded: its arguments and what came of it."""
     transcript = await talk(driver)
@@ -135,6 +128,6 @@ async def checks_red(driver: Driver) -> None:
 
 
 CHAT_SCENES = {
-    "chat_search": chat_search, "chat_copy_mode": chat_copy_mode, "chat_call": chat_call,
+    "chat_search": chat_search, "chat_call": chat_call,
     "hooks": hooks, "checks_red": checks_red,
 }  # fmt: skip

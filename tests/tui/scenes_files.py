@@ -67,7 +67,7 @@ async def with_files(driver: Driver) -> None:
     play_work(driver.host.session)
     files.tell("", has_git_changed=True)
     shown = driver.app.workbench.query_one(FileTree)
-    await driver.until(lambda: any(row.path == "CHANGES.md" for row in shown.source.rows))
+    await driver.until(lambda: any(row.path == "CHANGES.md" for row in shown.source.tree.rows))
     await driver.press("f6")
 
 
@@ -85,7 +85,7 @@ async def found(driver: Driver) -> None:
     """Files found by a few characters."""
     await with_files(driver)
     await driver.press("slash", *"ler")
-    await driver.until_shown(" of ", "#files-title")
+    await driver.until_shown(" of ", "#picker-title")
     await driver.settle()
 
 

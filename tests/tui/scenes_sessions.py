@@ -72,7 +72,7 @@ async def agent_chat(driver: Driver) -> None:
 async def log_filtered(driver: Driver) -> None:
     """The log narrowed down."""
     await planned(driver)
-    await driver.press("f8", "slash", *"tool:shell")
+    await driver.press("f8", "slash", *"shell")
 
 
 async def many_sessions(driver: Driver) -> None:

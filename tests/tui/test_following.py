@@ -74,7 +74,7 @@ async def escapes_in_a_row_do_not_stop_the_turn_that_works(driver: Driver) -> No
     await driver.type("go")
     await driver.press("alt+l")
     driver.app.workbench._stop.WITHIN_S = 1000.0
-    for _ in range(3):
+    for _ in range(2):
         await driver.pilot.press("escape")
     await driver.until(lambda: "Esc again to stop" in driver.text())
     assert driver.host.session.is_running

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from lmtui.core import events
@@ -38,8 +39,8 @@ CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="py
         ),
         ((TURN, events.ThinkingDelta(text="hm")), 2, "thinking · 2 s"),
         ((TURN, events.TextDelta(text="x" * 400)), 5, "writing · 5 s"),
-        ((TURN, events.CallProgress(tool="edit", size_chars=9)), 3, "writing edit call · 3 s"),
-        ((TURN, CALL), 4, "shell: pytest -q · 4 s"),
+        ((TURN, events.CallProgress(tool="edit", size_chars=9)), 3, "writing an edit · 3 s"),
+        ((TURN, CALL), 4, "Running pytest -q · 4 s"),
         ((TURN, ModelLoading(model="big", text="loading big, 12 s")), 2, "loading big, 12 s"),
         ((TURN, ModelLoading(model="big", text="loading big", ratio=0.4)), 0, "loading big · 40%"),
         ((TURN, ModelLoading(model="big", text="loading"), ModelLoaded(model="big")), 0, "waiting for the model"),
@@ -48,7 +49,6 @@ CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="py
         ((TURN, events.RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")), 1, "trying again in 1 s · busy"),
         ((TURN, events.RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")), 3, "trying again · busy"),
         ((TURN, events.TurnEnded(turn_id="t", reason=TurnReason.DONE)), 9, "idle"),
-        ((TURN, events.TurnEnded(turn_id="t", reason=TurnReason.LIMIT)), 9, "idle · stopped early"),
         ((TURN, events.ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="x")), 9, "1 approval needed · F3"),
     ],
 )
@@ -84,6 +84,15 @@ def test_the_sandbox_is_said_in_words_and_a_weak_one_in_colour(backend: str, net
 
 def test_a_check_that_runs_is_what_the_session_does() -> None:
     state = state_of(TURN, CheckStarted(command="make test"))
-    assert activity_text(state, START + timedelta(seconds=3)) == "check: make test · 3 s"
+    assert activity_text(state, START + timedelta(seconds=3)) == "Checking make test · 3 s"
     state.apply(Envelope(9, START, "s", CheckRan(rung=Rung.SUITE, outcome=CheckOutcome.PASSED)))
     assert activity_text(state, START) == "waiting for the model"
+
+
+def test_an_own_command_says_nothing_of_the_work_and_undo_ends_what_checks_said() -> None:
+    red = events.TurnEnded(turn_id="t", reason=TurnReason.UNFINISHED, error="not finished: x", verified="red")
+    own = replace(CALL, by="user")
+    state = state_of(TURN, red, replace(TURN, turn_id="u"), own, events.TurnEnded(turn_id="u", reason=TurnReason.DONE))
+    assert (state.turn.reason, state.turn.doubt) == (TurnReason.UNFINISHED, "checks fail")
+    state = state_of(TURN, red, events.FilesRestored(action="undo", calls=("1",), files=("a",)))
+    assert (state.turn.reason, state.turn.doubt) == (TurnReason.INTERRUPTED, "")

@@ -3,103 +3,93 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+
+from rich.cells import cell_len
+from textual import on
+from textual.widgets import Input
 
 from lmtui.core.errors import LmtuiError, SandboxError
 from lmtui.core.prompt_text import mention_text
+from lmtui.core.sanitize import pluralize, sanitize_path
 from lmtui.core.workspace import Files, FoldersChanged
+from lmtui.tui.commands import Command
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.path_index import FuzzyPaths
+from lmtui.tui.lines.styled_text import Line, fit, fit_middle, restyle, width_of
+from lmtui.tui.lines.styled_text import row as table_row
+from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.path_index import FuzzyPaths, positions
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.timing import LatestOnly
-from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.bars import Part
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 
-class FileFilter:
-    """The filter of the tree."""
+class FileFinder(ListDialog[str, str | None]):
+    """Finds a file by a few typed characters.  The result is its path."""
 
-    def __init__(self, workbench: WorkbenchApi, controller: FileController) -> None:
-        self._workbench, self._controller = workbench, controller
-        self._line = AskLine("files-filter")
-        self._index: FuzzyPaths | None = None
-        self._words = ""
-        self._searches = LatestOnly[str](controller.work, self._search)
+    NAME, HEADING = "picker", "Find a file"
+    FILTER, FILTERS_AT_ONCE = "Type a part of a path", True
+    CHOOSING = "open"
 
-    def forget_paths(self) -> None:
-        """Read the files again when they are asked for next; what is being searched stays as it is."""
-        if not self._line.is_open:
-            self._index = None
+    def __init__(self, words: str, sign: Callable[[str], Line]) -> None:
+        super().__init__()
+        self.noun = "file"
+        self.box.filter.value, self._sign = words, sign
+        self._index = FuzzyPaths(())
+        self._searches = LatestOnly[str](lambda work: self.run_worker(work, group="find"), self._search)
 
-    async def open(self) -> None:
-        """Show the line."""
-        tree = self._workbench.panes.files
-        if self._line.parent is None:
-            await self._workbench.panes.query_one("#files-pane").mount(self._line, before=tree)
-        if self._workbench.pane != "files" and not tree.is_on_screen:
-            self._workbench.go_to("files")
-        self._float(is_over=True)
-        self._line.ask(
-            "find a file",
-            tree,
-            text=self._words,
-            stays=True,
-            sent=lambda _: tree.action_select(),
-            typed=self.typed,
-            move=tree.cursor.move,
-        )
-        if self._index is None:
-            self._controller.work(tried(self._workbench, self._read_paths(), "warning"))
+    def learn(self, index: FuzzyPaths) -> None:
+        """Take the paths."""
+        self._index = index
+        self.narrow()
 
-    async def find(self, words: str) -> None:
-        """Show the line with words in it."""
-        self._words = words
-        await self.open()
-        self.typed(words)
-
-    def typed(self, text: str) -> None:
-        """Narrow the files down to what was typed; once the line is closed, show the tree at the file that was marked last."""
-        self._words = text
-        if not self._line.is_open:
-            self._float(is_over=False)
-            self._workbench.panes.files.show_found("", None)
-            self._workbench.draw()
-        elif self._index is not None:
-            self._searches.want(text)
-
-    def _float(self, *, is_over: bool) -> None:
-        self._workbench.panes.is_finding = is_over
-        self._workbench.panes.place_columns()
-
-    async def _read_paths(self) -> None:
-        files = self._controller.files
-        if files is None:
-            return
-        self._index = await asyncio.to_thread(FuzzyPaths, await files.paths())
-        if files.paths_note:
-            self._workbench.say(files.paths_note, "warning")
-        if self._line.is_open:
-            self.typed(self._line.value)
+    @on(Input.Changed)
+    def narrow(self) -> None:
+        """Show the files that fit what is typed, the best one marked."""
+        self._searches.want(self.box.typed)
 
     async def _search(self, text: str) -> None:
-        index, line = self._index, self._line
-        if index is None or not line.is_open:
-            return
-        if not text.strip():
-            self._workbench.panes.files.show_found("", None)
-            self._draw_count(None, len(index.paths))
-            return
-        found, total = await asyncio.to_thread(index.search, text)
-        if not self._searches.is_stale and line.is_open:
-            self._workbench.panes.files.show_found(text, found)
-            self._draw_count(total, len(index.paths))
+        found, total = await asyncio.to_thread(self._index.search, text)
+        if not self._searches.is_stale and self.is_attached:
+            self.show(found)
+            self.table.action_move("home")
+            self.box.count(f"{total:,} of {len(self._index.paths):,}" if text else pluralize(total, "file"))
 
-    def _draw_count(self, found: int | None, total: int) -> None:
-        text = f"{total:,} files" if found is None else f"{found:,} of {total:,}"
-        self._workbench.panes.show_files_note(Part(text, "$text-muted", 1))
+    def matching(self, rows: Sequence[str], typed: str) -> Sequence[str]:
+        """Return all rows: they were found by what is typed."""
+        del typed
+        return rows
+
+    def key(self, row: str) -> object:
+        """Return the path."""
+        return row
+
+    def line(self, row: str, width: int) -> Line:
+        """Return a path, its name first, what was typed marked in it, and git's sign."""
+        mark, clean = self._sign(row), sanitize_path(row)
+        folder, slash, name = clean.rpartition("/")
+        shown: Line = ((name, ""), (f"  {folder}{slash}", "muted"))
+        if clean == row:  # else characters are not where they were found
+            for at in positions(self.box.typed, row):
+                place = at - len(folder) - len(slash) if at >= len(folder) + len(slash) else at + len(name) + 2
+                shown = restyle(shown, place, place + 1, "match")
+        room = width - width_of(mark) - 2
+        if width_of(shown) > room:
+            head = fit(name, room)
+            shown = ((head, ""), (f"  {fit_middle(f'{folder}{slash}', room - cell_len(head) - 2)}", "muted"))
+        return table_row(shown, mark, width, gap=1)
+
+    def about(self, row: str | None) -> tuple[str, Sequence[Command]]:
+        """Return what can be done."""
+        del row
+        return "", self.verbs()
+
+    def act(self) -> None:
+        """Choose the marked file."""
+        if self.current is not None:
+            _ = self.dismiss(self.current)
 
 
 _GROUP = "files"
@@ -126,7 +116,6 @@ class FileController:
 
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
-        self._filter = FileFilter(workbench, self)
         self._git = LatestOnly[None](self.work, self._read_git)
         self._problem = self._last_path = ""
         self._end: Callable[[], None] = lambda: None
@@ -134,11 +123,11 @@ class FileController:
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
         return {
-            "files.filter": lambda _: self._filter.open(),
+            "files.filter": lambda _: self._find(""),
             "files.hidden": lambda _: self._toggle_hidden(),
             "files.mark": lambda _: self._mark(),
             "files.edit": lambda _: self._edit(),
-            "files.find": self._filter.find,
+            "files.find": self._find,
         }
 
     # -- the tree as the disk is ----------------------------------------------------------------------------------------
@@ -185,7 +174,6 @@ class FileController:
         if change.problem and change.problem != self._problem:
             self._problem = change.problem
             self._workbench.say(change.problem, "warning")
-        self._filter.forget_paths()
         tree = self._tree
         for folder in tree.source.tree.open_folders:
             if folder in change.folders:
@@ -219,9 +207,21 @@ class FileController:
         if active is not None and active.state.workspace:
             self._workbench.branch = await asyncio.to_thread(branch_of, Path(active.state.workspace))
         try:
-            tree.set_git(await files.git_status())
+            tree.set_git(await files.git_status(), has_git=bool(self._workbench.branch))
         except SandboxError:
             return  # no marks then; what is wrong with the sandbox is said where it is used
+
+    async def _find(self, words: str) -> None:
+        """Ask for a file by a part of its path, and show it."""
+        finder = FileFinder(words, self._tree.source.marks.sign)
+        _ = self._workbench.app.push_screen(finder, lambda path: self.open_file(path) if path else None)
+        self.work(tried(self._workbench, self._read_paths(finder), "warning"))
+
+    async def _read_paths(self, finder: FileFinder) -> None:
+        if self.files is not None:
+            finder.learn(await asyncio.to_thread(FuzzyPaths, await self.files.paths()))
+            if self.files.paths_note:
+                self._workbench.say(self.files.paths_note, "warning")
 
     # -- acting on a file -----------------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class FileController:
     def _step(self, step: int) -> str:
         """Go to the next file of the tree, or the one before, and return its path; empty at the end."""
         tree = self._tree
-        rows, at = tree.source.rows, tree.cursor.row + step
+        rows, at = tree.source.tree.rows, tree.cursor.row + step
         while 0 <= at < len(rows) and rows[at].kind == "dir":
             at += step
         if not 0 <= at < len(rows):

@@ -16,7 +16,7 @@ from lmtui.tui.prompt_store import write_private
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.output_screen import AgentScreen, CallPage, OutputScreen, call_output
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.columns import STEP_CELLS, STEP_PERCENT, Hideable, PaneLayout
+from lmtui.tui.widgets.columns import STEP_CELLS, Hideable, PaneLayout
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 
@@ -67,11 +67,11 @@ class ChatController:
         transcript = self._transcript
         if transcript is None:
             return
-        fence, number, count = transcript.next_fence()
-        if fence is None:
+        code, number, count = transcript.next_fence()
+        if not count:
             self._workbench.say("no code fence here; y copies the whole message")
             return
-        self._workbench.app.copy_to_clipboard(fence.code)
+        self._workbench.app.copy_to_clipboard(code)
         if count > 1:
             self._workbench.say(f"code {number} of {count}")
 
@@ -88,22 +88,18 @@ def read_layout(folder: Path) -> PaneLayout:
     """Return the layout that was kept, the usual one where none was.
 
     Raises:
-        LayoutError: the file is not one of ours or broken; the usual layout is meant to be used.
+        LayoutError: the file is broken; the usual layout is meant to be used.
     """
     file = folder / FILE_NAME
     try:
         found = _LAYOUT.validate_json(file.read_bytes(), strict=True)
     except FileNotFoundError:
         return PaneLayout()
-    except OSError as error:
-        raise LayoutError(f"{file}: {error}; using the default layout") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        why = ": ".join(map(str, (*first["loc"], first["msg"])))
-        raise LayoutError(f"{file}: {why}; using the default layout") from error
+    except (OSError, ValidationError) as error:
+        raise LayoutError(f"{file} cannot be read; using the default layout") from error
     for column, cells in (("files", found.files_cells), ("side", found.side_cells)):
         found = found.with_width(column, cells) if cells else found
-    return found.with_plan(found.plan_percent)
+    return found
 
 
 def save_layout(folder: Path, layout: PaneLayout) -> None:
@@ -130,8 +126,6 @@ class LayoutController:
             "layout.zoom": lambda _: self._zoom(),
             "layout.wider": lambda _: self._resize(STEP_CELLS),
             "layout.narrower": lambda _: self._resize(-STEP_CELLS),
-            "layout.taller": lambda _: self._stretch(STEP_PERCENT),
-            "layout.lower": lambda _: self._stretch(-STEP_PERCENT),
             "layout.reset": lambda _: self.use(PaneLayout()),
         }
 
@@ -167,11 +161,6 @@ class LayoutController:
         panes = self._workbench.panes
         column = "side" if panes.focused_pane() in ("plan", "log") else "files"
         await self.use(panes.layout_of_user.with_width(column, panes.width_of(column) + cells))
-
-    async def _stretch(self, percent: int) -> None:
-        panes = self._workbench.panes
-        sign = -1 if panes.focused_pane() == "log" else 1
-        await self.use(panes.layout_of_user.with_plan(panes.plan_share + sign * percent))
 
 
 class PaneController:
@@ -242,7 +231,7 @@ class PaneController:
             else:
                 self._filter.action_give_up()
 
-        what, move = "words  tool:  agent:  state:", log.cursor.move
+        what, move = "agent, tool, state or words", log.cursor.move
         self._filter.ask(what, log, stays=True, sent=filtered, typed=self._narrow, move=move)
 
     def _narrow(self, text: str) -> None:

@@ -7,6 +7,7 @@ text alone, so an answer that was streamed and one that was read from a log give
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
@@ -47,6 +48,7 @@ class Block:
 
     kind: ClassVar[str] = ""
     call_id = ""
+    has_bar = False  # its lines begin with one, in the gutter
 
     def __init__(self) -> None:
         self.has_gap = False
@@ -105,7 +107,7 @@ class Block:
 class UserBlock(Block):
     """What the user said."""
 
-    kind = "user"
+    kind, has_bar = "user", True
 
     def __init__(self, text: str, time: datetime, images: Sequence[ImageRef] = ()) -> None:
         super().__init__()
@@ -220,27 +222,60 @@ class NoticeBlock(Block):
 
 
 _ENDINGS = {
-    TurnReason.WAITING: (Level.INFO, "Waiting"),
     TurnReason.BLOCKED: (Level.WARNING, "Blocked"),
-    TurnReason.LIMIT: (Level.WARNING, TurnReason.LIMIT.words),
-    TurnReason.UNFINISHED: (Level.WARNING, "Unfinished"),
+    TurnReason.LIMIT: (Level.WARNING, "Stopped early"),
+    TurnReason.UNFINISHED: (Level.WARNING, "Stopped"),
     TurnReason.INTERRUPTED: (Level.WARNING, "Stopped"),
     TurnReason.ERROR: (Level.ERROR, "Error"),
 }
+_OPEN = re.compile(r"(\d+ )(todos?|plan steps?) open \(.*?\)(?=; |$)")
+_FAILING = re.compile(r"the (check|goal) `.*?` (?:fails|could not be checked): .*")
 
 
 OTHER_SERVER_HELPS = frozenset({Fault.UNREACHABLE, Fault.NOT_A_MODEL_SERVER, Fault.UNKNOWN_MODEL, Fault.KEY_REFUSED})
 
 
-def ending(end: TurnEnded) -> NoticeBlock | None:
-    """Return the line that says how a turn ended; none for one that is simply done."""
-    if end.reason not in _ENDINGS:
-        return NoticeBlock(Level.WARNING, f"Done, {end.doubt}") if end.doubt else None
-    level, text = _ENDINGS[end.reason]
-    error = end.error.removeprefix("not finished: ")
-    if end.fault in OTHER_SERVER_HELPS:
-        error += f" {first_key(command('model.choose'))} chooses another server here."
-    return NoticeBlock(level, f"{text}: {error}" if error else text)
+class EndingBlock(NoticeBlock):
+    """How a turn ended, in one line, which later changes and checks of the files change."""
+
+    def __init__(self, end: TurnEnded) -> None:
+        super().__init__(Level.WARNING, "")
+        self._end, self._after = end, ""
+        self._write()
+
+    @property
+    def is_needed(self) -> bool:
+        """Tell whether there is something to say: not of a turn that is simply done, or waits."""
+        return bool(self._text)
+
+    def restored(self, word: str) -> None:
+        """Take note that the changes are undone, or done again."""
+        self._after = "" if word == "done again" else f"changes {word}"
+        self._write()
+
+    def checked(self, check: CheckRan) -> None:
+        """Take note of a later check of everything."""
+        self._after = "checks pass now" if check.outcome.is_green else "checks fail"
+        self._write()
+
+    def _write(self) -> None:
+        end = self._end
+        self._level, word = _ENDINGS.get(end.reason, (Level.WARNING, "Done"))
+        text = _OPEN.sub(r"\1open \2", end.error.removeprefix("not finished: "))
+        parts = [_FAILING.sub(r"a failing \1", part) for part in text.split("; ")] if text else []
+        if self._after:
+            parts = [part for part in parts if not part.startswith("a failing")]
+        if end.reason is TurnReason.UNFINISHED and parts:
+            is_counted = all(part.startswith("a failing") or re.match(r"\d+ open ", part) for part in parts)
+            line = f"{word} with {' and '.join(parts)}" if is_counted else f"{word}: {'; '.join(parts)}"
+        else:
+            line = f"{word}: {text}" if text else word
+        if end.fault in OTHER_SERVER_HELPS:
+            line += f" {first_key(command('model.choose'))} chooses another server here."
+        doubt = {"checks fail": "" if "a failing" in line else "checks fail", "not verified": "full test run skipped"}
+        more = self._after or doubt.get(end.doubt, "")
+        is_silent = end.reason in (TurnReason.DONE, TurnReason.WAITING) and not more
+        self._text = "" if is_silent else f"{line} · {more}" if more else line
 
 
 _CHECK_LINES = 3
@@ -260,27 +295,29 @@ class CheckBlock(Block):
 
     def __init__(self, check: CheckRan) -> None:
         super().__init__()
-        self._check = check
+        self.check = check
+        self.is_sent = False  # to the model, in its words
+        self.is_short = False  # a later row says the same
 
     @property
     def marks(self) -> frozenset[Mark]:
         """Return that an error is here, if it failed."""
-        return frozenset({Mark.ERROR}) if self._check.outcome is CheckOutcome.FAILED else frozenset()
+        return frozenset({Mark.ERROR}) if self.check.outcome is CheckOutcome.FAILED else frozenset()
 
     def body(self, width: int) -> list[Line]:
         """Return a row as tool calls have it, and the lines that matter."""
-        check = self._check
+        check = self.check
         sign, role, words = _CHECK_WORDS[check.outcome]
         words = "timed out" if check.text.startswith(LATE) else words
         left: Line = ((f"{sign} ", role), (f"{'Check':<8}", "muted"), (sanitize_line(check.command or check.rung), ""))
         took = f"  {seconds(check.elapsed_s)}" if check.elapsed_s >= 1 else ""
-        lines = [row(left, ((words, role), (took, "muted")), width)]
-        shown = check.text.splitlines()[:_CHECK_LINES] if not check.outcome.is_green else []
+        lines = [row(left, ((words, role), (took, "muted"), ("  sent to the model" if self.is_sent else "", "muted")), width)]
+        shown = check.text.splitlines()[:_CHECK_LINES] if not (check.outcome.is_green or self.is_short) else []
         return [*lines, *(crop((("  │ ", "muted"), (sanitize_line(line), "muted")), width) for line in shown)]
 
     def copy_text(self) -> str:
         """Return the command and what it said."""
-        return f"{self._check.command}\n{self._check.text}".strip()
+        return f"{self.check.command}\n{self.check.text}".strip()
 
 
 def seconds(value: float) -> str:

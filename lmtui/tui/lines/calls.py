@@ -120,10 +120,11 @@ class CallBlock(Block):
         self.edited = ""
         self.hunks = ""
         self.answered_by = ""  # a window of a host, where several can answer
-        self.noun = _READ_NOUNS.get(started.tool, "")
+        self.noun = _READ_NOUNS.get(started.tool) or _TODO_WORDS.get(started.tool, "")
         self._started = started
         self._finished: ToolCallFinished | None = None
         self.call_id, self.written = started.call_id, ""
+        self.has_bar = started.by.startswith("user")
         self._is_all = False
         self._width = 80
 
@@ -210,7 +211,7 @@ class CallBlock(Block):
             below = [*text_lines(sanitize(self.feedback), inner), *below]
         if self.edited:
             below = [*text_lines(f"You ran instead: {sanitize(self.edited)}", inner), *below]
-        head = self._own_head(width) if self._is_own else self._head(width)
+        head = self._own_head(width) if self.has_bar else self._head(width)
         return [head, *indent(below, (("  ", ""),))]
 
     def copy_text(self) -> str:
@@ -226,15 +227,12 @@ class CallBlock(Block):
     def _result(self) -> str:
         return self._finished.result if self._finished is not None else self.written
 
-    @property
-    def _is_own(self) -> bool:
-        return self._started.by.startswith("user")
-
     def _own_head(self, width: int) -> Line:
         """Return the line of a command of the user's own, which looks like a message of theirs."""
         sign, role = self.state.value
         left: Line = (("▌ ", "accent"), ("! ", "muted"), (sanitize_path(self._started.title), ""))
-        return fill(row(left, (*self._right_side(), (f" {sign} ", role)), width), width, "own")
+        right: Line = (*self._right_side(), (f"  {sign}" if self.state is not CallState.OK else "", role), (" ", ""))
+        return fill(row(left, right, width), width, "own")
 
     def _head(self, width: int) -> Line:
         sign, role = self.state.value
@@ -265,9 +263,9 @@ class CallBlock(Block):
         return "denied by rule" if finished.decision == "rule" else f"denied{by}"
 
     def _right_side(self, *, is_short: bool = False) -> Line:
-        finished, fold_sign = self._finished, f" {FOLDED if self.is_folded else UNFOLDED}" if self.can_fold else "  "
+        finished = self._finished
         if denial := self._denial():
-            return ((fit(denial, self._width * 2 // 3), "bad"), (fold_sign, "muted"))
+            return ((fit(denial, self._width * 2 // 3), "bad"),)
         if finished is None:
             return (("waiting", "warn"),) if self.state is CallState.WAITING else ()
         summary = self._summary()
@@ -287,15 +285,14 @@ class CallBlock(Block):
             parts.append(((fit(summary, 24), "muted" if finished.ok else "bad"),))
         if finished.elapsed_ms >= 1000 * _SLOW_S:
             parts.append(((seconds(finished.elapsed_ms / 1000), "muted"),))
-        spans = [span for part in parts for span in (("  ", ""), *part)][1:]
-        return (*spans, (fold_sign, "muted"))
+        return tuple(span for part in parts for span in (("  ", ""), *part))[1:]
 
     def _summary(self) -> str:
         return sanitize_line(self._finished.summary) if self._finished is not None else ""
 
     def _most_output(self) -> int:
         """Return how many lines of the result are shown while it is folded."""
-        if self._is_own:
+        if self.has_bar:
             return _OWN_OUTPUT_LINES
         return _OUTPUT_LINES if self.state is CallState.FAILED or self._started.tool in _RUNNERS else 0
 
@@ -312,7 +309,7 @@ class CallBlock(Block):
         if not most or finished is None or self._denial():
             return []
         texts = [line.expandtabs(8) for line in sanitize(finished.result).strip("\n").split("\n")]
-        if self._is_own:
+        if self.has_bar:
             shown = texts[:most]
         elif self._started.tool not in _RUNNERS:  # why it failed comes first
             reason = text_lines(texts[0], width - 2, "muted")[:most] if texts[0] else []
@@ -322,8 +319,8 @@ class CallBlock(Block):
         else:
             failing = [line for line in texts if _FAILING.match(line)]
             filled = [line for line in texts if line.strip()]
-            shown = failing[:most] or (filled if len(filled) == most + 1 else filled[-most:])
-        lines: list[Line] = [((fit(line, width - 2), "" if self._is_own else "muted"),) for line in shown]
+            shown = failing[: most - 1] or (filled if len(filled) <= most else filled[1 - most :])
+        lines: list[Line] = [((fit(line, width - 2), "" if self.has_bar else "muted"),) for line in shown]
         if (hidden := len(texts) - len(shown)) > 0 and lines:
             lines.append(_more(hidden))
         return indent(lines, _BESIDE)
@@ -342,21 +339,26 @@ class CallBlock(Block):
 
 
 _READ_NOUNS = {"read": "file", "ls": "folder", "glob": "search", "grep": "search"}
+_TODO_WORDS = {"todo_add": "added", "todo_complete": "completed", "todo_update": "updated", "todo_list": "listed"}
+FOLDED_FROM = {"Read": 4, "Todo": 2}  # so many calls in a row are one row
 
 
-def is_read(started: ToolCallStarted) -> bool:
-    """Tell whether a call of the model's only looks at files."""
-    return started.tool in _READ_NOUNS and not started.by
+def group_of(started: ToolCallStarted) -> str:
+    """Return the verb of the calls that one folds to a row with; empty for none."""
+    if started.by:
+        return ""
+    return "Read" if started.tool in _READ_NOUNS else "Todo" if started.tool in _TODO_WORDS else ""
 
 
-class ReadsBlock(Block):
-    """Several calls in a row that only looked at files, folded to one row; those that failed stay in sight."""
+class CallsBlock(Block):
+    """Several calls of a kind in a row, folded to one; those that failed stay in sight."""
 
     kind: ClassVar[str] = "call"
 
-    def __init__(self, calls: list[CallBlock]) -> None:
+    def __init__(self, verb: str, calls: list[CallBlock]) -> None:
         super().__init__()
         self.calls = calls
+        self._verb = verb
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -369,12 +371,12 @@ class ReadsBlock(Block):
         return True
 
     def body(self, width: int) -> list[Line]:
-        """Return how many files, folders and searches there were, and the rows of the calls where they are unfolded."""
+        """Return what was done how often, and the rows of the calls where they are unfolded."""
         counts = Counter(call.noun for call in self.calls)
-        words = ", ".join(pluralize(count, noun) if noun != "search" else _searches(count) for noun, count in counts.items())
+        words = [f"{count} {noun}" if self._verb == "Todo" else _things(count, noun) for noun, count in counts.items()]
         states = [*(call.state for call in self.calls if call.state in (CallState.WAITING, CallState.RUNNING)), CallState.OK]
         sign, role = states[0].value
-        head: Line = ((f"{sign} ", role), (pad("Read", _VERB_CELLS + 1), "muted"), (words, ""))
+        head: Line = ((f"{sign} ", role), (pad(self._verb, _VERB_CELLS + 1), "muted"), (", ".join(words), ""))
         shown = [call for call in self.calls if not self.is_folded or call.state is CallState.FAILED]
         rows = [line for call in shown for line in indent(call.body(width - 2), (("  ", ""),))]
         return [crop((*head, (f"  {FOLDED if self.is_folded else UNFOLDED}", "muted")), width), *rows]
@@ -394,8 +396,8 @@ class ReadsBlock(Block):
             call.unfold_all()
 
 
-def _searches(count: int) -> str:
-    return f"{count} search{'es' if count > 1 else ''}"
+def _things(count: int, noun: str) -> str:
+    return f"{count} searches" if noun == "search" and count > 1 else pluralize(count, noun)
 
 
 def _change_lines(change: FileChange, width: int) -> list[Line]:
@@ -414,6 +416,7 @@ _UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 _UNITTEST_BAD = re.compile(r"\b(failures|errors)=(\d+)")
 _GO = re.compile(r"^\s*--- (FAIL|PASS): ", re.MULTILINE)
 _TAIL_CHARS = 4000
+_SAME = {"failures": "failed", "failure": "failed", "errors": "error"}
 
 
 def counted_tests(result: str) -> Line:
@@ -430,13 +433,12 @@ def counted_tests(result: str) -> Line:
         counts["passed"] = int(ran[1]) - sum(counts.values())
     elif ends := _GO.findall(tail):
         counts = {"failed": ends.count("FAIL"), "passed": ends.count("PASS")}
-    bad = ("failed", "failure", "failures", "error", "errors")
-    told = [
-        (f"{counts[word]} {word}", "bad" if word in bad else "muted")
-        for word in (*bad, "passed", "skipped")
-        if counts.get(word)
-    ]
-    return tuple(span for each in told for span in ((", ", "muted"), each))[1:]
+    shown: list[Span] = []
+    for word in ("failed", "error", "passed", "skipped"):
+        if count := sum(number for name, number in counts.items() if _SAME.get(name, name) == word):
+            words = pluralize(count, word) if word == "error" else f"{count} {word}"
+            shown += [(", ", "muted"), (words, "muted" if word in ("passed", "skipped") else "bad")]
+    return tuple(shown[1:])
 
 
 def inline_diff(changes: Sequence[FileChange], width: int) -> list[Line]:
@@ -451,9 +453,9 @@ def inline_diff(changes: Sequence[FileChange], width: int) -> list[Line]:
             if number:
                 found.append(((" " * (digits + 1) + "⋯", "muted"),))
             found += _diff_rows(_trimmed(hunk.lines), change.path, width, digits)
-    if len(found) <= _DIFF_LINES + 1:
+    if len(found) <= _DIFF_LINES:
         return found
-    return [*found[:_DIFF_LINES], _more(len(found) - _DIFF_LINES)]
+    return [*found[: _DIFF_LINES - 1], _more(len(found) - _DIFF_LINES + 1)]
 
 
 def _more(count: int) -> Line:

@@ -13,17 +13,17 @@ from lmtui.tui.lines.styled_text import Line, LineSource, Place, plain
 _KEPT_BLOCKS = 300
 _AT_ONCE = 2000
 _WIDEST = 100
-_GUTTER: Line = ((" ", ""),)
+_GUTTER: Line = (("  ", ""),)
 
 
 class Document(LineSource):
-    """Blocks and where they are, behind a gutter of one cell.  A place is a block and a line of it.
+    """Blocks and where they are, behind a gutter for bars.  A place is a block and a line of it.
 
     All changes go through here, so that a view knows from where on to look again.  `changed` is called with the first line
     from which on it does.
     """
 
-    lead_cells = 1
+    lead_cells = 2
 
     def __init__(self, width: int = 80) -> None:
         self.width = width
@@ -48,7 +48,7 @@ class Document(LineSource):
         index, top = self.locate(number)
         lines = self.lines(index)
         content = lines[number - top] if number - top < len(lines) else ()  # fewer than was guessed
-        return (*_GUTTER, *content) if content else ()
+        return content if not content or self.blocks[index].has_bar else (*_GUTTER, *content)
 
     def append(self, block: Block) -> None:
         """Add a block at the end."""
@@ -80,7 +80,7 @@ class Document(LineSource):
         `is_padded`: the blocks that can have it have a blank row above and below.
         """
         self.is_padded = self.is_padded if is_padded is None else is_padded
-        self.width = min(_WIDEST, max(8, width - 2 * self.lead_cells))
+        self.width = min(_WIDEST, max(8, width - self.lead_cells))
         self._drawn.clear()
         for block in self.blocks:
             block.is_padded = self.is_padded
@@ -94,7 +94,7 @@ class Document(LineSource):
         block = self.blocks[index]
         lines = self._drawn.get(block)
         if lines is None:
-            lines = block.lines(self.width)
+            lines = block.lines(self.width + self.lead_cells * block.has_bar)
             self._drawn[block] = lines
             if self._heights[index] != len(lines):
                 self._total += len(lines) - self._heights[index]

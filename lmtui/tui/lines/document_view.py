@@ -7,10 +7,12 @@ from typing import Unpack
 from lmtui.tui.lines.blocks import Block, Mark
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, Place, fill
+from lmtui.tui.lines.styled_text import Line, Place, fill, slice_line
 from lmtui.tui.lines.table import BAR
 from lmtui.tui.lines.tool_log import CallOpened
 from lmtui.tui.timing import WidgetOptions
+
+_LONGEST = 10_000
 
 
 class BlockCursor:
@@ -33,7 +35,7 @@ class BlockCursor:
         document = self._view.document
         index, top = document.locate(line)
         first = top + document.blocks[index].has_gap
-        marked = (BAR, *content[1:]) if index == self.index and line >= first else content
+        marked = (BAR, *slice_line(content, 1, _LONGEST)) if index == self.index and line >= first else content
         return fill(marked, self._view.content_width, "cursor") if index == self.index and line == first else marked
 
     def move(self, rows: int) -> None:

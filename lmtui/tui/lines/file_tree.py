@@ -1,4 +1,4 @@
-"""The workspace's files as a tree, or those that a few typed characters find.  It asks by message, shows what it is given."""
+"""The workspace's files as a tree.  It asks by message, shows what it is given."""
 
 from __future__ import annotations
 
@@ -16,20 +16,16 @@ from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.calls import CHANGE_SIGNS
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import (
-    ELLIPSIS,
     Line,
     LineSource,
     Span,
     StyleRole,
     fit_middle,
-    fit_path,
     join_roles,
-    restyle,
     row,
     width_of,
 )
 from lmtui.tui.lines.table import RowCursor
-from lmtui.tui.path_index import positions
 from lmtui.tui.session_state import ChangedFiles
 from lmtui.tui.timing import WidgetOptions
 
@@ -52,14 +48,18 @@ class TreeMarks:
         self.agent = ChangedFiles()
         self._agent_folders: frozenset[str] = frozenset()
         self._git: Mapping[str, GitState] = {}
+        self._has_git = False
+        self._unread: set[str] = set()  # changed since git was asked
         self._git_folders: dict[str, Span] = {}
 
-    def take_agent(self) -> None:
-        """Take up what the agent changed by now."""
+    def take_agent(self, paths: Collection[str] = ()) -> None:
+        """Take up what the agent changed by now, the last of it these paths."""
+        self._unread |= {*paths}
         self._agent_folders = frozenset(folder for path in self.agent.net for folder in folders_of(path))
 
-    def take_git(self, states: Mapping[str, GitState]) -> None:
-        self._git = states
+    def take_git(self, states: Mapping[str, GitState], *, has_git: bool = True) -> None:
+        """Take up git's states; what has none is as it was committed."""
+        self._git, self._has_git, self._unread = states, has_git, set()
         self._git_folders = {}
         for path, state in states.items():
             if state is not GitState.IGNORED:
@@ -71,12 +71,13 @@ class TreeMarks:
     def sign(self, path: str) -> Line:
         """Return the letter of a file: the agent's in bold, else git's; for a folder, whether something in it changed."""
         state, change = self._git.get(path), self.agent.net.get(path)
-        if change is not None and state is not GitState.CONFLICTED:
+        is_committed = self._has_git and state is None and path not in self._unread
+        if change is not None and state is not GitState.CONFLICTED and not is_committed:
             letter, role = CHANGE_SIGNS[change.kind]
             return ((letter, join_roles(role, "strong")),)
         if state is not None:
             return () if state is GitState.IGNORED else (GIT_SIGNS[state],)
-        if path in self._agent_folders or path in self._git_folders:
+        if path in self._git_folders or (path in self._agent_folders and not self._has_git):
             return (self._git_folders.get(path, _INSIDE),)
         above = next((self._git[folder] for folder in folders_of(path) if folder in self._git), None)
         return (GIT_SIGNS[above],) if above is GitState.UNTRACKED else ()
@@ -190,33 +191,19 @@ _LEAST_NAME = 6
 
 
 class FileRows(LineSource):
-    """The rows of a file tree, or the files that were found by a few typed characters, with their marks."""
+    """The rows of a file tree with their marks."""
 
     def __init__(self) -> None:
         self.tree = TreeRows()
         self.marks = TreeMarks()
-        self.found: list[DirEntry] | None = None
-        self._words = ""
-
-    @property
-    def rows(self) -> Sequence[DirEntry]:
-        """Return what is shown, row by row."""
-        return self.tree.rows if self.found is None else self.found
 
     def total(self) -> int:
         """Return how many rows are shown."""
-        return len(self.rows)
+        return len(self.tree.rows)
 
     def line(self, number: int) -> Line:
         """Return a file or folder with its marks."""
-        return self._tree_row(self.rows[number]) if self.found is None else self._found_row(self.rows[number].path)
-
-    def show_found(self, words: str, paths: Sequence[str] | None) -> None:
-        """Show only these files, with what was typed marked in them; None shows the tree again."""
-        self._words = words
-        self.found = None if paths is None else [DirEntry(each, "file") for each in paths]
-
-    def _tree_row(self, own: DirEntry) -> Line:
+        own = self.tree.rows[number]
         is_dir = own.kind == "dir"
         is_open = is_dir and self.tree.is_open(own.path)
         indent = f"{_INDENT * own.path.count('/')}{'  ' if not is_dir else _OPEN if is_open else _CLOSED}"
@@ -224,23 +211,8 @@ class FileRows(LineSource):
         role: StyleRole = "muted" if self.tree.is_ignored(own.path) else ""
         mark = self.marks.sign(own.path)
         lead: Line = ((f" {indent}", "muted"),)
-        return row((*lead, (fit_middle(name, self._room(lead, mark)), role)), mark, self.width, gap=1)
-
-    def _room(self, lead: Line, mark: Line) -> int:
-        return max(_LEAST_NAME, self.width - width_of(lead) - (width_of(mark) + 1 if mark else 0))
-
-    def _found_row(self, path: str) -> Line:
-        clean, mark = sanitize_path(path), self.marks.sign(path)
-        lead: Line = ((" ", ""),)
-        shown = fit_path(clean, self._room(lead, mark))
-        folder, slash, name = shown.rpartition("/")
-        line: Line = ((f"{folder}{slash}", "muted"), (name, ""))
-        if clean == path:  # else characters are not where they were found
-            cut, first = len(path) - len(shown), shown.find(ELLIPSIS) + 1 if shown != path else 0
-            for at in positions(self._words, path):
-                if at - cut >= first:
-                    line = restyle(line, at - cut, at - cut + 1, "match")
-        return row((*lead, *line), mark, self.width, gap=1)
+        room = max(_LEAST_NAME, self.width - width_of(lead) - (width_of(mark) + 1 if mark else 0))
+        return row((*lead, (fit_middle(name, room), role)), mark, self.width, gap=1)
 
 
 class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
@@ -282,7 +254,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
     @property
     def current(self) -> DirEntry | None:
         """Return the file or folder under the cursor."""
-        rows = self.source.rows
+        rows = self._tree.rows
         return rows[self.cursor.row] if self.cursor.row < len(rows) else None
 
     @property
@@ -304,7 +276,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
             if change.kind is not FileChangeKind.MODIFIED:
                 self.ask(next((each for each in (*folders_of(path), "") if self._tree.is_listed(each)), ""))
         if changes:
-            self._marks.take_agent()
+            self._marks.take_agent(changes)
             self.touch(0)
         is_step_end = isinstance(envelope.event, TurnEnded) and self._has_tool_run
         self._has_tool_run = isinstance(envelope.event, ToolCallFinished) or (self._has_tool_run and not is_step_end)
@@ -317,9 +289,9 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         self._marks.take_agent()
         self.touch(0)
 
-    def set_git(self, states: Mapping[str, GitState]) -> None:
+    def set_git(self, states: Mapping[str, GitState], *, has_git: bool = True) -> None:
         """Mark what git tells of files, and leave out what it ignores."""
-        self._marks.take_git(states)
+        self._marks.take_git(states, has_git=has_git)
         ignored = {path for path, state in states.items() if state is GitState.IGNORED}
         self._keep_place(lambda: self._tree.set_ignored(ignored))
 
@@ -327,16 +299,6 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         """Take what is in a folder, folders first, None where it is gone; cursor and first row stay where they are."""
         self._asked.discard(path)
         self._keep_place(lambda: self._tree.set_listing(path, entries))
-
-    def show_found(self, words: str, paths: Sequence[str] | None) -> None:
-        """Show only these files, best first, with what was typed marked in them; None shows the tree again."""
-        path = self.current_path
-        self.source.show_found(words, paths)
-        self.empty_text = "Nothing has these characters in this order." if words else FileTree.empty_text
-        self.cursor.row = max(0, self._tree.index(path)) if paths is None else 0
-        self.cursor.is_always_shown = paths is not None
-        self.redraw()
-        self.jump(max(0, self.cursor.row - self.size.height // 2))
 
     def action_select(self) -> None:
         """Open or close the folder, or ask for the file to be shown."""
@@ -361,7 +323,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
                 self.cursor.move(1)
             else:
                 self._open(own.path)
-        elif step == "close" and self.source.found is None:
+        elif step == "close":
             if is_open:
                 self._keep_place(lambda: self._tree.close(own.path))
             elif self._tree.parent(self.cursor.row) >= 0:
@@ -384,9 +346,6 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def _keep_place(self, change: Callable[[], None]) -> None:
         """Change the rows; the cursor stays on its path, the first row that is seen stays at the top."""
-        if self.source.found is not None:
-            change()
-            return
         rows, path, top = self._tree.rows, self.current_path, self.scroll_offset.y
         first = rows[top].path if top and top < len(rows) else ""
         change()

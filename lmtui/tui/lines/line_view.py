@@ -7,11 +7,9 @@ knows is in its parts: `strips` what is drawn, `frames` when (`timing.py`), `scr
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Protocol, Unpack
 
 from textual import events, on
@@ -39,7 +37,7 @@ from lmtui.tui.lines.styled_text import (
     wrap,
 )
 from lmtui.tui.router import Panel
-from lmtui.tui.timing import Frames, WidgetOptions
+from lmtui.tui.timing import Frames, WidgetOptions, in_slices
 
 _KEPT_STRIPS = 1500
 _WHEEL_LINES = 3
@@ -256,14 +254,13 @@ class LineScroller:
         """Follow the end from now on if the reader is there, else stay."""
         self.set_following(self._view.scroll_offset.y >= self._view.max_scroll_y)
 
-    def show(self, place: Place) -> None:
-        """Scroll so that a place is seen."""
+    def show(self, place: Place, *, has_context: bool = False) -> None:
+        """Scroll so that a place is seen, if need be with a third of the pane above it."""
         view, source = self._view, self._view.source
         place = source.settle(place, 1)
         line, top, seen = source.line_of(place), view.scroll_offset.y, max(1, view.size.height - 1 - view.covered_rows)
         if not top <= line < top + seen:
-            is_far = not top - seen < line < top + 2 * seen
-            above = seen // 3 if is_far else 0 if line < top else seen - 1
+            above = seen // 3 if has_context else 0 if line < top else seen - 1
             self.go(source.moved(place, -above), can_follow=False)
 
     def note(self) -> Line:
@@ -367,7 +364,7 @@ class CopyMode:
 
 _MAX_MARKED = 64
 _WORDS_CELLS = 20
-_SLICE_S, _PAUSE_S = 0.003, 0.004
+_COUNTED_PLACES = 100
 
 
 class Search:
@@ -437,19 +434,16 @@ class Search:
         _ = self._view.run_worker(self._find(step), group="find", exclusive=True)
 
     async def _find(self, step: int) -> None:
-        """Look through the source in slices, so that the screen has its time."""
-        source, found, end = self._view.source, list[Place](), perf_counter() + _SLICE_S
+        """Look through the source; what was found so far is counted meanwhile."""
+        source, self.places = self._view.source, []
         self._revision = source.revision
-        for place in source.find(self.words) if self.words else ():
+        async for place in in_slices(source.find(self.words) if self.words else ()):
             if place is not None:
-                found.append(place)
-            if perf_counter() > end:
-                self.places = found
-                self._view.show_note()
-                await asyncio.sleep(_PAUSE_S)
-                end = perf_counter() + _SLICE_S
-        self.places, self.is_done = found, True
-        if found and step:
+                self.places.append(place)
+                if len(self.places) % _COUNTED_PLACES == 0:
+                    self._view.show_note()
+        self.is_done = True
+        if self.places and step:
             self._go(step)
         self._draw()
 
@@ -461,7 +455,7 @@ class Search:
         self._at = (self._at + step) % len(self.places)
         view.scroller.hold_still()
         self._here = view.source.reveal(self.places[self._at], self.words)
-        view.scroller.show(self._here)
+        view.scroller.show(self._here, has_context=True)
         view.found(self._here)
         self._draw()
 

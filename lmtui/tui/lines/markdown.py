@@ -102,6 +102,7 @@ _FENCE_LINES = 40
 _TABLE_ROWS = 50
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)$")
+CODE_BLOCK = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _RULE = re.compile(r" {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
 _ITEM = re.compile(r" {0,1}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")

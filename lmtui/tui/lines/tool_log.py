@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from time import thread_time
 from typing import ClassVar, Unpack
 
 from textual.binding import BindingType
@@ -21,55 +19,14 @@ from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_path, pad
 from lmtui.tui.lines.table import RowCursor
-from lmtui.tui.timing import WidgetOptions
+from lmtui.tui.timing import WidgetOptions, in_slices
 from lmtui.tui.wording import PATH_VERBS, call_words
-
-_FIELDS: dict[str, Callable[[LogEntry], str]] = {
-    "tool": lambda entry: entry.tool,
-    "agent": lambda entry: entry.agent,
-    "state": lambda entry: entry.state.name,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class LogFilter:
-    """Every word must be there; of several values of one field, one must fit."""
-
-    words: tuple[str, ...] = ()
-    starts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def is_empty(self) -> bool:
-        """Tell whether everything fits."""
-        return not (self.words or self.starts)
-
-    def fits(self, entry: LogEntry) -> bool:
-        """Tell whether a call fits."""
-        if not all(_FIELDS[name](entry).casefold().startswith(starts) for name, starts in self.starts.items()):
-            return False
-        return all(word in entry.searched for word in self.words)
-
-
-def read_filter(text: str) -> LogFilter:
-    """Read what was typed; a field without a value yet (`tool:`) narrows nothing."""
-    words: list[str] = []
-    found: dict[str, tuple[str, ...]] = {}
-    for word in text.casefold().split():
-        name, colon, value = word.partition(":")
-        if not colon or name not in _FIELDS:
-            words.append(word)
-        elif value:
-            found[name] = (*found.get(name, ()), value)
-    return LogFilter(tuple(words), found)
-
 
 _WIDEST_AGENT = 10
 _VERB_COLUMN = 8
-_TOLD_MS = 1000
+_TOLD_MS, _CALLS_A_LOOK = 1000, 250
 _DECISION_COLUMN = 8
 _DECISION_WIDTH = 64
-_SLICE_S, _PAUSE_S = 0.003, 0.004
-_ENTRIES_A_LOOK = 250
 
 
 @dataclass(slots=True)
@@ -85,10 +42,11 @@ class LogEntry:
     elapsed_ms: int = -1
     done_state: CallState = CallState.OK
     decision: str = ""
-    searched: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.searched = f"{self.agent} {self.tool} {self.title}".casefold()
+    def fits(self, words: Sequence[str]) -> bool:
+        """Tell whether all words, in lower case, are in agent, tool, title or state."""
+        said = f"{self.agent} {self.tool} {self.title} {self.state.name}".casefold()
+        return all(word in said for word in words)
 
 
 class LogRows(LineSource):
@@ -102,7 +60,7 @@ class LogRows(LineSource):
         self._steps: dict[str, str] = {}
         self._approvals: dict[str, str] = {}
         self._agent_width, self._has_agents = 4, False
-        self._filter = LogFilter()
+        self._words: Sequence[str] = ()
         self._shown: list[int] = []
         self._scanned = 0
 
@@ -133,20 +91,19 @@ class LogRows(LineSource):
             case _ if event.row is not None:
                 self._add_ended(envelope, event.row)
 
-    def narrow(self, wanted: LogFilter) -> None:
-        """Show only what fits, as far as `scan` has looked."""
-        self._filter = wanted
-        self._shown = list(range(len(self._entries))) if wanted.is_empty else []
+    def narrow(self, text: str) -> None:
+        """Show only the calls that all words of a text fit, as far as `scan` has looked."""
+        self._words = text.casefold().split()
+        self._shown = [] if self._words else list(range(len(self._entries)))
         self._scanned = len(self._shown)
 
-    def scan(self, budget_s: float) -> bool:
-        """Look for calls that fit the filter for about so long; True once every call was looked at."""
-        end, total = thread_time() + budget_s, len(self._entries)
-        while self._scanned < total and thread_time() < end:
-            last = min(total, self._scanned + _ENTRIES_A_LOOK)
-            self._shown += [at for at in range(self._scanned, last) if self._filter.fits(self._entries[at])]
+    def scan(self) -> Iterator[None]:
+        """Look through the calls, some at a time."""
+        while self._scanned < len(self._entries):
+            last = min(len(self._entries), self._scanned + _CALLS_A_LOOK)
+            self._shown += [at for at in range(self._scanned, last) if self._entries[at].fits(self._words)]
             self._scanned = last
-        return self._scanned == total
+            yield
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -156,7 +113,7 @@ class LogRows(LineSource):
     @property
     def is_narrowed(self) -> bool:
         """Tell whether a filter is in force."""
-        return not self._filter.is_empty
+        return bool(self._words)
 
     def total(self) -> int:
         """Return how many calls are shown."""
@@ -170,8 +127,7 @@ class LogRows(LineSource):
         """Return a call: state, agent (where there are several), verb, what on, who decided (where there is room), time."""
         entry = self.entry(number)
         sign, role = entry.state.value
-        took = seconds(entry.elapsed_ms / 1000).replace(" ", "")
-        elapsed = f" {took}" if entry.elapsed_ms >= _TOLD_MS else ""
+        elapsed = f" {seconds(entry.elapsed_ms / 1000)}" if entry.elapsed_ms >= _TOLD_MS else ""
         agent = f"{pad(fit(entry.agent, self._agent_width), self._agent_width)} " if self._has_agents else ""
         is_ours = entry.tool in ("hook", "check")
         verb, about = (entry.tool, entry.title) if is_ours else call_words(entry.tool, entry.title)
@@ -197,8 +153,7 @@ class LogRows(LineSource):
     def _add(self, entry: LogEntry) -> None:
         self._entries.append(entry)
         if self._scanned == len(self._entries) - 1:
-            self._scanned += 1
-            self._shown += [self._scanned - 1] if self._filter.fits(entry) else []
+            _ = list(self.scan())
         self._changed(self.total() - 1)
 
     def _start(self, time: datetime, event: events.ToolCallStarted) -> None:
@@ -240,9 +195,8 @@ class LogRows(LineSource):
             entry.elapsed_ms = elapsed_ms
             entry.decision = decision or entry.decision
             first = bisect_left(self._shown, row)
-            if "state" in self._filter.starts and row < self._scanned:
-                is_in = self._shown[first : first + 1] == [row]
-                self._shown[first : first + is_in] = [row] if self._filter.fits(entry) else []
+            is_in = self._shown[first : first + 1] == [row]
+            self._shown[first : first + is_in] = [row] if row < self._scanned and entry.fits(self._words) else []
             self._changed(first)
 
 
@@ -281,22 +235,16 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.touch(0)
 
     def narrow(self, text: str) -> None:
-        """Show only what fits (see `read_filter`), all of it for an empty text; a long log is looked through in slices."""
-        wanted = read_filter(text)
-        self.source.narrow(wanted)
-        is_scanned = self.source.scan(_SLICE_S)
-        self.empty_text = ToolLog.empty_text if wanted.is_empty else "No call fits the filter."
-        self.cursor.row = max(0, self.source.total() - 1) if self.scroller.is_following else 0
-        self.redraw()
-        if not is_scanned:
-            _ = self.run_worker(self._scan, group="scan", exclusive=True)
+        """Show only what fits, all of it for an empty text."""
+        self.source.narrow(text)
+        self.empty_text = "No call fits the filter." if self.source.is_narrowed else ToolLog.empty_text
+        self.run_worker(self._scan(), group="scan", exclusive=True)
 
     async def _scan(self) -> None:
-        is_scanned = False
-        while not is_scanned:
-            await asyncio.sleep(_PAUSE_S)
-            is_scanned = self.source.scan(_SLICE_S)
-            self.touch(0)
+        async for _ in in_slices(self.source.scan()):
+            pass
+        self.cursor.row = max(0, self.source.total() - 1) if self.scroller.is_following else 0
+        self.redraw()
 
     @property
     def current(self) -> LogEntry | None:

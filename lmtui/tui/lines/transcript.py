@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import ClassVar, Unpack
 
 from textual.binding import BindingType
 
 from lmtui.core import events
-from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.event_text import event_line, model_words
 from lmtui.core.messages import Role
+from lmtui.core.model_events import Reminder
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import NOBODY, refusal_words
 from lmtui.core.verification import CheckRan
@@ -25,62 +24,21 @@ from lmtui.tui.lines.blocks import (
     AnswerStream,
     Block,
     CheckBlock,
+    EndingBlock,
     Mark,
     NoticeBlock,
     StoredAnswer,
     ThinkingBlock,
     UserBlock,
     answer_blocks,
-    ending,
 )
-from lmtui.tui.lines.calls import CallBlock, ReadsBlock, is_read
+from lmtui.tui.lines.calls import FOLDED_FROM, CallBlock, CallsBlock, group_of
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.document_view import DocumentView
-from lmtui.tui.lines.markdown import closes_fence
+from lmtui.tui.lines.markdown import CODE_BLOCK
 from lmtui.tui.timing import WidgetOptions
 
-_OPENING = re.compile(r"^( {0,3})(`{3,}|~{3,})([^`\n]*)$")
-
-
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """One fence: its code, the word behind the marker, and the characters of the text that it reaches over."""
-
-    code: str
-    language: str
-    start: int
-    end: int
-
-
-def fences_of(text: str) -> list[Fence]:
-    """Return the fences of a text in order; one that is not closed reaches to the end."""
-    found: list[Fence] = []
-    marker, language, indent, start = "", "", 0, 0
-    lines: list[str] = []
-    at = 0
-    for line in text.split("\n"):
-        bare = line.removesuffix("\r")
-        opening = _OPENING.match(bare) if not marker else None
-        if opening:
-            indent, marker, language, start, lines = len(opening[1]), opening[2], opening[3].strip(), at, []
-        elif marker and closes_fence(bare, marker):
-            found.append(Fence("\n".join(lines), language, start, at + len(line)))
-            marker = ""
-        elif marker:
-            lines.append(bare[min(indent, len(bare) - len(bare.lstrip(" "))) :])
-        at += len(line) + 1
-    if marker:
-        found.append(Fence("\n".join(lines).rstrip("\n"), language, start, len(text)))
-    return found
-
-
-def nearest(fences: list[Fence], at: int) -> int:
-    """Return the number of the fence that a character is in, else of the next one, else of the last."""
-    return next((number for number, fence in enumerate(fences) if fence.end > at), len(fences) - 1)
-
-
 _MOST_NAMES = 5
-_READS_SHOWN = 3
 _WORDS = {"undo": "undone", "redo": "done again", "restore": "put back", "rewind": "put back by rewinding"}
 
 
@@ -118,8 +76,11 @@ class ConversationBlocks:
         self._zone = zone
         self._calls: dict[str, tuple[int, CallBlock]] = {}
         self._open: set[str] = set()
-        self._reads: list[str] = []
+        self._group, self._in_row = "", list[str]()
         self._approvals: dict[str, events.ApprovalRequested] = {}
+        self._checks: dict[str, tuple[int, CheckBlock]] = {}
+        self._ended: tuple[int, EndingBlock] | None = None
+        self._answered = ""
         self._stored = 0
         self._turns: dict[str, int] = {}
         self._steps: dict[str, str] = {}
@@ -163,37 +124,67 @@ class ConversationBlocks:
                 for block in answer_blocks(event.text):
                     self._store(block)
             case CheckRan():
-                if event.decides or not event.outcome.is_green:
-                    self._store(CheckBlock(event))
+                self._check(event)
+            case Reminder() if self._sent(event):
+                pass
             case events.TurnStarted():
                 self._turns[event.turn_id] = self._stored
-                self._reads = []
+                self._checks, self._ended, self._answered = {}, None, ""
+                self._in_row = []
                 self._drop_live()
             case events.TurnEnded():
                 self._end_turn(event)
-            case _ if not isinstance(event, AgentStarted | AgentFinished):  # these are told above the conversation
+            case _ if not isinstance(event, AgentStarted | AgentFinished | PlanProposed | PlanDecided):  # shown elsewhere
                 self._tell(event)
+
+    def _check(self, check: CheckRan) -> None:
+        """Show a check once: a later one of its command has the lines, and the same lines add none."""
+        if self._ended is not None:
+            if check.decides:
+                self._ended[1].checked(check)
+                self.document.touch(self._ended[0])
+        elif check.decides or not check.outcome.is_green:
+            said = (check.outcome, check.text)
+            if any((row.check.outcome, row.check.text) == said for _, row in self._checks.values() if check.text):
+                return
+            if check.command in self._checks:
+                index, before = self._checks[check.command]
+                before.is_short = True
+                self.document.touch(index)
+            block = CheckBlock(check)
+            self._checks[check.command] = self._stored, block
+            self._store(block)
+
+    def _sent(self, reminder: Reminder) -> bool:
+        """Note on a check's row that the model knows of it; False for what neither rows nor the ending say."""
+        for command, (index, block) in self._checks.items():
+            if (command or block.check.rung) in reminder.text or (block.check.text and block.check.text in reminder.text):
+                block.is_sent = True
+                self.document.touch(index)
+                return True
+        return reminder.text.startswith("Not finished yet")
 
     def _start_call(self, event: events.ToolCallStarted) -> None:
         if event.call_id in self._open:
             self._stop_call(event.call_id)
         self._open.add(event.call_id)
-        block = CallBlock(event)
-        reads = [*self._reads, event.call_id] if is_read(event) else []
+        self._answered = ""
+        block, group = CallBlock(event), group_of(event)
+        in_row = [*(self._in_row if group == self._group else ()), event.call_id] if group else []
         last = self.document.blocks[self._stored - 1] if self._stored else None
-        if len(reads) > _READS_SHOWN and isinstance(last, ReadsBlock):
+        if not group or len(in_row) < FOLDED_FROM[group]:
+            self._calls[event.call_id] = (self._stored, block)
+            self._store(block)
+        elif isinstance(last, CallsBlock) and len(in_row) > FOLDED_FROM[group]:
             last.calls.append(block)
             self._calls[event.call_id] = (self._stored - 1, block)
             self.document.touch(self._stored - 1)
-        elif len(reads) > _READS_SHOWN:
-            calls = [*(self._calls[call_id][1] for call_id in self._reads), block]
-            self._stored -= len(self._reads)
-            self._calls |= {call_id: (self._stored, call) for call_id, call in zip(reads, calls, strict=True)}
-            self._store(ReadsBlock(calls))
         else:
-            self._calls[event.call_id] = (self._stored, block)
-            self._store(block)
-        self._reads = reads
+            calls = [*(self._calls[call_id][1] for call_id in in_row[:-1]), block]
+            self._stored -= len(calls) - 1
+            self._calls |= {call_id: (self._stored, call) for call_id, call in zip(in_row, calls, strict=True)}
+            self._store(CallsBlock(group, calls))
+        self._group, self._in_row = group, in_row
 
     def _tell(self, event: events.Event) -> None:
         text, level = "", events.Level.INFO
@@ -228,6 +219,9 @@ class ConversationBlocks:
         for index, block in known if event.action != "restore" else ():
             block.undo(is_undone=event.action != "redo")
             self.document.touch(index)
+        if self._ended is not None and self._ended[0] < self._stored and event.action != "restore":
+            self._ended[1].restored(_WORDS.get(event.action, "undone"))
+            self.document.touch(self._ended[0])
         return restored_text(event, [block.title for _, block in known])
 
     def _cut_off(self, turn_id: str) -> None:
@@ -247,9 +241,6 @@ class ConversationBlocks:
                 times = f" ({event.attempt} of {event.attempts})" if event.attempt else ""
                 note = f"{event.reason}; trying again{times}"
                 self._live = _Live(note=NoticeBlock(events.Level.WARNING, note))
-            case events.CallProgress():
-                size = f" ({event.size_chars:,} characters)" if event.size_chars else ""
-                live.note = NoticeBlock(events.Level.INFO, f"the model writes a call of {event.tool}{size}")
             case events.ToolOutputDelta() if (found := self._calls.get(event.call_id)) is not None:
                 found[1].write(event.text)
                 self.document.touch(found[0])
@@ -260,19 +251,21 @@ class ConversationBlocks:
 
     def _answer(self, event: events.MessageAdded) -> None:
         stream, is_folded = self._live.stream, self._live.is_folded
+        is_repeated = bool(event.text.strip()) and event.text == self._answered
+        self._answered = event.text or self._answered
         if stream is not None and event.text.strip() and stream.text == event.text:
             stream.finish()
-            blocks: list[Block] = [*stream.blocks]
+            blocks: list[Block] = [] if is_repeated else [*stream.blocks]
         else:
-            blocks = answer_blocks(event.text)
+            blocks = [] if is_repeated else answer_blocks(event.text)
         self._live = _Live()
         self.document.truncate(self._stored)
-        if event.thinking:
+        if event.thinking and not is_repeated:
             thinking = ThinkingBlock(event.thinking, event.thinking_s)
             thinking.is_folded = is_folded
             blocks.insert(0, thinking)
         if blocks:
-            self._reads = []
+            self._in_row = []
         for block in blocks:
             self._put(block)
         self._stored = len(self.document)
@@ -300,7 +293,7 @@ class ConversationBlocks:
                 block.edited = event.edited
                 block.answered_by = event.by.partition(" ")[0] if "@" in event.by else ""
                 if event.hunks and isinstance(asked, events.ApprovalRequested):
-                    block.hunks = f"{len(event.hunks)} of {asked.hunks} hunks, by you"
+                    block.hunks = f"{len(event.hunks)} of {asked.hunks} hunks"
                 if event.outcome is events.Outcome.NO and event.feedback:
                     block.feedback = refusal_words(event) if event.by == NOBODY else f'"{event.feedback}"'
         self.document.touch(index)
@@ -315,11 +308,13 @@ class ConversationBlocks:
         for call_id in sorted(self._open):
             self._stop_call(call_id)
         self._open.clear()
-        if (block := ending(event)) is not None:
+        block = EndingBlock(event)
+        self._ended = self._stored, block
+        if block.is_needed:
             self._store(block)
 
     def _store(self, block: Block) -> None:
-        self._reads = []
+        self._in_row = []
         self.document.truncate(self._stored)
         self._put(block)
         self._stored = len(self.document)
@@ -397,7 +392,7 @@ class _Live:
         return [*found, self.note] if self.note is not None else found
 
 
-_TIGHT = frozenset({("thinking", "answer"), ("thinking", "call"), ("call", "call"), ("notice", "notice"), ("answer", "answer")})
+_TIGHT = frozenset({("thinking", "call"), ("call", "call"), ("notice", "notice"), ("answer", "answer")})
 
 
 PADDED_ROWS = 30
@@ -419,7 +414,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         self.conversation = ConversationBlocks(self.document, agent, zone)
         self._zone = zone
         self._behind: ConversationBlocks | None = None
-        self._copied_fence: tuple[str, int] = ("", -1)
+        self._copied: tuple[str, int] = ("", -1)
 
     def on_resize(self) -> None:
         is_padded = self.app.size.height >= PADDED_ROWS
@@ -460,21 +455,16 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         block = self.cursor.current
         return block.copy_text() if block is not None else ""
 
-    def next_fence(self) -> tuple[Fence | None, int, int]:
-        """Return the code fence nearest the cursor, asked again the next one, with its number and how many there are."""
-        blocks = self.document.blocks
-        index = self.cursor.index if 0 <= self.cursor.index < len(blocks) else self.last_seen()
-        for at in range(min(index, len(blocks) - 1), max(-1, index - _FENCE_BLOCKS), -1):
-            block = blocks[at]
+    def next_fence(self) -> tuple[str, int, int]:
+        """Return code of the nearest answer up to the cursor, asked again the next one, its number and how many there are."""
+        blocks, index = self.document.blocks, self.cursor.index
+        for block in reversed(blocks[: index + 1 if index >= 0 else len(blocks)][-_FENCE_BLOCKS:]):
             text = block.copy_text() if isinstance(block, AnswerBlock | StoredAnswer) else ""
-            fences = fences_of(text) if "```" in text or "~~~" in text else []
-            if fences:
-                again = self._copied_fence[0] == text
-                start = block.first_char if isinstance(block, AnswerBlock) and at == index else len(text) * (at != index)
-                number = (self._copied_fence[1] + 1) % len(fences) if again else nearest(fences, start)
-                self._copied_fence = (text, number)
-                return fences[number], number + 1, len(fences)
-        return None, 0, 0
+            if found := CODE_BLOCK.findall(text):
+                number = (self._copied[1] + 1) % len(found) if self._copied[0] == text else 0
+                self._copied = text, number
+                return found[number][1].rstrip("\n"), number + 1, len(found)
+        return "", 0, 0
 
     def action_jump(self, kind: str, step: int) -> None:
         """Go to the next (or, for a negative step, previous) block of a kind: a turn, a call, an error, a change."""

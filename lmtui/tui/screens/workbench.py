@@ -22,7 +22,7 @@ from lmtui.tui.key_bindings import EARLY, first_key
 from lmtui.tui.options import StartOptions
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import WIDTHS, Bar, Part, SayLine, Spinner, Tone
-from lmtui.tui.widgets.columns import BESIDE_CELLS, BOTH_CELLS
+from lmtui.tui.widgets.columns import BESIDE_CELLS
 from lmtui.tui.widgets.prompt import Completions, Prompt
 from lmtui.tui.widgets.start_page import (
     LEAST_ROWS,
@@ -259,8 +259,8 @@ class Workbench(Screen[None]):
         """Draw all state of the session on screen."""
         active = self.active
         if not isinstance(self.state, Starting):
-            team = active.state.work.agents.by_id if active is not None else {}
-            self.state.panes.begin(has_begun=active is not None and active.state.has_begun, has_team=len(team) > 1)
+            has_team = active is not None and active.state.work.agents.are_several_at_work
+            self.state.panes.begin(has_begun=active is not None and active.state.has_begun, has_team=has_team)
             self.state.panes.draw_titles()
             if active is not None and not active.state.has_begun:
                 begun = sum(view.state.has_begun for view in self.sessions.views.values())
@@ -365,8 +365,7 @@ class Workbench(Screen[None]):
 
     def leave_pane(self) -> None:
         """Go back to the prompt; a pane that is laid over the chat is put away."""
-        if self.panes.is_over(self.pane) or self.app.size.width >= BOTH_CELLS or not self.panes.has_begun:
-            self.panes.bring_to_front("chat")
+        self.panes.bring_to_front("chat")
         self.pane = "chat"
         self.prompt.focus()
         self.draw()
@@ -463,7 +462,7 @@ class Workbench(Screen[None]):
         if self.prompt.close_completions():
             return
         panes = self.state.panes if not isinstance(self.state, Starting) else None
-        if panes is not None and self.pane != "chat" and (panes.is_over(self.pane) or not panes.has_begun):
+        if panes is not None and self.pane != "chat" and panes.front != "chat":
             self.leave_pane()
         elif self.active is not None and self.active.session.is_running and self.prompt.has_focus:
             self._stop_or_ask(self.active)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 Hideable = Literal["files", "plan", "log"]
 LEAST_CELLS, MOST_CELLS = 16, 120
-LEAST_PLAN, MOST_PLAN = 10, 90
-STEP_CELLS, STEP_PERCENT = 4, 10
+STEP_CELLS = 4
 FILES_CELLS, SIDE_CELLS, CHAT_CELLS = 28, 36, 80
 FILES_BESIDE_CELLS, NARROW_CHAT_CELLS = 26, 60  # while something is open at the right of the chat
-FINDER_CELLS = 60
+WIDEST_CHAT = 106  # text of 100 cells, and what is around it
 TEAM_CELLS, TEAM_FROM_CELLS = 76, 160  # of the right column while several sub-agents are in it
 BESIDE_CELLS = CHAT_CELLS + SIDE_CELLS
 BOTH_CELLS = BESIDE_CELLS + FILES_CELLS
@@ -24,15 +23,11 @@ SIDE_PANES = ("plan", "log")
 
 @dataclass(frozen=True, slots=True)
 class PaneLayout:
-    """Which panes are hidden, how wide the columns at the sides are in cells (0: by the screen), and the plan's share of
-    the right one in percent.
-    """
+    """Which panes are hidden, and how wide the side columns are in cells (0: by the screen)."""
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
     hidden: tuple[Hideable, ...] = ()
     files_cells: int = 0
     side_cells: int = 0
-    plan_percent: int = 40
 
     def toggled(self, pane: Hideable) -> PaneLayout:
         """Return the layout with a pane hidden, or shown again."""
@@ -45,10 +40,6 @@ class PaneLayout:
         """Return the layout with the `files` or the `side` column of a width, within bounds."""
         width = max(LEAST_CELLS, min(MOST_CELLS, cells))
         return replace(self, files_cells=width) if column == "files" else replace(self, side_cells=width)
-
-    def with_plan(self, percent: int) -> PaneLayout:
-        """Return the layout with another share for the plan, within bounds."""
-        return replace(self, plan_percent=max(LEAST_PLAN, min(MOST_PLAN, percent)))
 
 
 def column_cells(
@@ -77,9 +68,9 @@ def column_cells(
 
 
 class Columns(Horizontal):
-    """Files, conversation, and plan above log.  What does not fit next to the chat is laid over it while it is in front.
+    """Files, conversation, and plan above log.  A column is there from its first content on.
 
-    The files come with the session's first message, and so does the right column; both stay, so that nothing moves in a turn.
+    One that does not fit next to the chat is laid over it while its own key brings it to the front.
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
@@ -93,8 +84,8 @@ class Columns(Horizontal):
         }  # fmt: skip
         self.front = "chat"
         self.arranged: Callable[[int, int], None] = lambda _x, _width: None
-        self.is_finding = False  # the files float over the chat, wide enough for their names
-        self._shown = False, False, 0
+        self.has_begun = self.has_team = False  # a first message; several agents at work
+        self._shown: tuple[object, ...] = ()
         self.side_tabs: dict[str, Callable[[], Callable[[], Any] | None]] = {}  # what makes each tab's screen; None: no content
         self._beside: dict[Widget, Widget | None] = {}  # what is at the right, and what had the focus before
         self._zoomed = ""
@@ -104,20 +95,16 @@ class Columns(Horizontal):
         """Return how many rows there are to plan and watch, 0 for none."""
         return 0
 
-    @property
-    def has_begun(self) -> bool:
-        """Tell whether the session that is shown has its first message."""
-        return self._shown[0]
-
     def use_layout(self, layout: PaneLayout) -> None:
         """Hide and size the panes."""
         self.layout_of_user = layout
         self.place_columns()
 
     def begin(self, *, has_begun: bool, has_team: bool) -> None:
-        """Show the columns from a session's first message on; `has_team`: there are several sub-agents."""
-        if (has_begun, has_team, self.plan_rows) != self._shown:
-            self._shown = has_begun, has_team, self.plan_rows
+        """Show the columns that have content; `has_team`: several agents are at work."""
+        shown = has_begun, has_team, self.plan_rows
+        if shown != self._shown:
+            self._shown, self.has_begun, self.has_team = shown, has_begun, has_team
             self.place_columns()
 
     def bring_to_front(self, pane: str) -> None:
@@ -158,19 +145,19 @@ class Columns(Horizontal):
     def place_columns(self) -> None:
         """Show, hide and size the panes for the width that there is."""
         layout, front, width = self.layout_of_user, self.front, self.app.size.width
-        hidden, (has_begun, has_team, _) = set(layout.hidden) - {front}, self._shown
+        hidden = set(layout.hidden) - {front}
+        has_plan, has_log = self.plan_rows > 0 and "plan" not in hidden, self.has_team and "log" not in hidden
         files_cells, side_cells = column_cells(
             layout,
             width,
             front=front,
-            has_files=front == "files" or (has_begun and "files" not in hidden),
-            has_side=front in SIDE_PANES or (has_begun and not hidden >= set(SIDE_PANES)),
-            has_team=has_team,
+            has_files=front == "files" or (self.has_begun and "files" not in hidden),
+            has_side=front in SIDE_PANES or (self.has_begun and (has_plan or has_log)),
+            has_team=self.has_team,
         )
         room = self.room_beside if self._beside else 0
         if room:
             files_cells, side_cells = (FILES_BESIDE_CELLS if files_cells and width >= BOTH_CELLS else 0), 0
-        self.styles.padding = (0, room, 0, 0)
         self.set_class(width < CHAT_CELLS, "-narrow")
         for pane, cells, is_front in (
             (self.files_pane, files_cells, front == "files"),
@@ -179,30 +166,21 @@ class Columns(Horizontal):
             pane.set_class(bool(cells), "-docked")
             pane.set_class(is_front and not cells and not room, "-over")
             _set_width(pane, 0 if self._zoomed else cells)
-        is_wide = self.is_finding and not (room or self._zoomed) and width >= CHAT_CELLS
-        self.files_pane.set_class(is_wide and files_cells > 0, "-finding")
-        for space in self.query("#files-space"):  # keeps the place of the files while they float over the chat
-            _set_width(space, files_cells if is_wide else 0)
-            space.display = is_wide and files_cells > 0
-        if is_wide:
-            _set_width(self.files_pane, FINDER_CELLS)
         is_over = self.side_pane.has_class("-over")
-        is_plan_shown = front == "plan" or (self.plan_rows > 0 and "plan" not in hidden and not is_over)
+        is_plan_shown, is_log_shown = front == "plan" or (has_plan and not is_over), front == "log" or (has_log and not is_over)
         self.plan_pane.set_class(not is_plan_shown, "-hidden")
-        self.log_pane.set_class("log" in hidden or (is_over and front == "plan"), "-hidden")
-        self._share_height(is_both=is_plan_shown and not self.log_pane.has_class("-hidden"))
+        self.log_pane.set_class(not is_log_shown, "-hidden")
+        plan = self.plan_pane.styles
+        is_both = is_plan_shown and is_log_shown
+        plan.height, plan.max_height = (max(2, self.plan_rows) + 1, "60%") if is_both else ("1fr", None)
         if self._zoomed:
-            self.arranged(0, width)
-        else:
-            self.arranged(files_cells, width - files_cells - side_cells - room)
-
-    def _share_height(self, *, is_both: bool) -> None:
-        percent = self.layout_of_user.plan_percent
-        is_own = percent != PaneLayout().plan_percent
-        plan, log = self.plan_pane.styles, self.log_pane.styles
-        plan.height = "1fr" if not is_both else f"{percent}fr" if is_own else max(2, self.plan_rows) + 1
-        plan.max_height = "60%" if is_both and not is_own else None
-        log.height = f"{100 - percent}fr" if is_both and is_own else None
+            files_cells, side_cells, room = 0, 0, 0
+        cells = width - files_cells - side_cells - room
+        is_alone = not (side_cells or room or self.query(".-over"))
+        aside = max(0, cells - WIDEST_CHAT) // 2 if is_alone else 0
+        self.styles.padding = (0, room + aside, 0, 0 if files_cells else aside)
+        self.files_pane.styles.margin = (0, aside, 0, 0) if files_cells and aside else None
+        self.arranged(files_cells + aside, cells - 2 * aside)
 
     def zoom(self, pane: str) -> None:
         """Let one pane fill all, or end that; an empty name ends it."""
@@ -229,13 +207,12 @@ class Columns(Horizontal):
         """Return how wide a column is, in cells."""
         return (self.files_pane if column == "files" else self.side_pane).outer_size.width
 
-    @property
-    def plan_share(self) -> int:
-        """Return the plan's share of the right column in percent, as it is on screen."""
-        return round(100 * self.plan_pane.outer_size.height / max(1, self.side_pane.outer_size.height))
-
     def on_resize(self) -> None:
+        """Lay a pane over the chat that was next to it: never."""
+        was_docked = self.front != "chat" and not self.is_over(self.front)
         self.place_columns()
+        if was_docked and self.is_over(self.front):
+            self.bring_to_front("chat")
 
 
 def _set_width(pane: Widget, cells: int) -> None:

@@ -26,7 +26,7 @@ from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.patch import MINUS
-from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, fit, fit_path, indent, row, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, fit, fit_middle, indent, row, width_of, wrap
 from lmtui.tui.lines.table import RowCursor, Table
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
@@ -273,7 +273,7 @@ def _background_rows(commands: Iterable[BackgroundCommand], width: int) -> list[
     return rows
 
 
-CHANGED_FROM_ROWS, MOST_CHANGED = 40, 8
+CHANGED_FROM_ROWS, MOST_CHANGED, LEAST_FOLDER = 40, 8, 4
 
 
 @dataclass
@@ -298,10 +298,15 @@ class ChangedSection(Vertical):
         self.display = bool(listed) and self.app.size.height >= CHANGED_FROM_ROWS
         if self.display and listed != self._rows.rows:
             added, removed = sum(each.added_lines for each in listed), sum(each.removed_lines for each in listed)
-            total = Content.assemble((f"+{added}", "$text-success"), (f" {MINUS}{removed}", "$text-error"))
+            total = Content.assemble((f"+{added}", "$text-success"), (f" {MINUS}{removed}" if removed else "", "$text-error"))
             self._title.show([Part("Changed", "bold $text")], [Part(total)])
             self._rows.styles.height = min(len(listed), MOST_CHANGED)
             self._rows.show(listed)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows it takes."""
+        return min(len(self._rows.rows), MOST_CHANGED) + 3 if self.display else 0
 
     @on(Table.Chosen)
     def _open(self, event: Table.Chosen) -> None:
@@ -311,12 +316,14 @@ class ChangedSection(Vertical):
 
 
 def changed_line(change: FileChange, width: int) -> Line:
-    """Return a changed file: its name, and how many lines were added and removed in columns."""
-    added = f"+{change.added_lines}" if change.added_lines else ""
+    """Return a changed file: its name, its folder where there is room, and the counts."""
     removed = f"{MINUS}{change.removed_lines}" if change.removed_lines else ""
-    counts: Line = ((added, "good"), (f"{removed:>4}", "bad"))
-    name = fit_path(sanitize_path(change.path.rpartition("/")[2]), width - width_of(counts) - 1)
-    return row(((name, "muted" if change.kind is FileChangeKind.DELETED else ""),), counts, width, gap=1)
+    counts: Line = ((f"+{change.added_lines}" if change.added_lines else "", "good"), (f"{removed:>4}", "bad"))
+    folder, slash, name = sanitize_path(change.path).rpartition("/")
+    left: Line = ((fit(name, width - width_of(counts) - 1), "muted" if change.kind is FileChangeKind.DELETED else ""),)
+    room = width - width_of((*left, *counts)) - 2
+    where = fit_middle(f"{folder}{slash}", room) if room >= LEAST_FOLDER else ""
+    return row((*left, (f" {where}", "muted")), counts, width, gap=1)
 
 
 class Panes(Columns):
@@ -324,7 +331,7 @@ class Panes(Columns):
 
     def __init__(self) -> None:
         super().__init__(id="panes")
-        self._focused, self._files_note = "", Part("")
+        self._focused = ""
         self._by_session: dict[str, SessionPanes] = {}
         self.current: SessionPanes | None = None
         self.files, self.plan = FileTree(id="files"), PlanView(id="plan")
@@ -332,16 +339,22 @@ class Panes(Columns):
         self._files_title, self._log_title = Bar(id="files-title"), Bar(id="log-title")
 
     def compose(self) -> ComposeResult:
-        yield from (Widget(id="files-space"), self.files_pane, self.chat_pane, self.side_pane)
+        yield from (self.files_pane, self.chat_pane, self.side_pane)
 
     async def on_mount(self) -> None:
         await self.files_pane.mount(self._files_title, self.files, self.changed)
         await self.plan_pane.mount(self.plan)
         await self.log_pane.mount(self._log_title)
         self.watch(self.plan, "virtual_size", self._plan_grew, init=False)  # a narrow pane wraps its rows
+        self.watch(self.files, "virtual_size", self._place_changed, init=False)
 
     def _plan_grew(self) -> None:
-        self.begin(has_begun=self.has_begun, has_team=self._shown[1])
+        self.begin(has_begun=self.has_begun, has_team=self.has_team)
+
+    def _place_changed(self) -> None:
+        """Let what is changed be directly below the files, as many of them as there is room for."""
+        room = self.files_pane.size.height - self.changed.rows - 1
+        self.files.styles.height = max(1, min(room, self.files.source.total())) if self.changed.display else "1fr"
 
     @property
     def plan_rows(self) -> int:
@@ -370,30 +383,22 @@ class Panes(Columns):
             self._focused = focused
             self.files_pane.set_class(focused == "files", "-focused")
             self.side_pane.set_class(focused in SIDE_PANES, "-focused")
-            self.show_files_note(self._files_note)
-            self._draw_log_title()
+            self._draw_titles()
 
     def draw_titles(self) -> None:
         """Draw the panes' first lines, and what is changed."""
         self.changed.show(self.files.source.marks.agent.net.values())
-        if self.files.source.found is None:  # else the note counts what was found
-            changed = len(self.files.source.marks.agent.net)
-            self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))
-        self._draw_log_title()
+        self._place_changed()
+        self._draw_titles()
 
-    def _draw_log_title(self) -> None:
+    def _draw_titles(self) -> None:
+        changed = len(self.files.source.marks.agent.net)
+        note = Part(f"{changed} changed" if changed else "", "$text-muted", 1)
+        self._files_title.show([Part("Files", self._style_of("files"))], [note])
         log = self.current.log if self.current is not None else None
-        has_log = self.front == "log" or (log is not None and (log.source.total() > 0 or log.source.is_narrowed))
-        self.log_pane.set_class(not has_log, "-blank")  # the room stays, so that the conversation does not reflow
-        self.side_pane.set_class(not has_log and not self.plan_rows and self.front != "plan", "-blank")
         notes = ["{:,} of {:,}".format(*log.source.counts)] if log is not None and log.source.is_narrowed else []
         notes += ["live"] if log is not None and log.scroller.is_following else []
         self._log_title.show([Part("Log", self._style_of("log"))], [Part(" · ".join(notes), "$text-muted", 1)])
-
-    def show_files_note(self, note: Part) -> None:
-        """Draw the first line of the files with a note."""
-        self._files_note = note
-        self._files_title.show([Part("Files", self._style_of("files"))], [note])
 
     def _style_of(self, pane: str) -> str:
         return "bold $accent" if pane == self._focused else "bold $text"

@@ -14,6 +14,7 @@ from lmtui.core.events import (
     ApprovalResolved,
     CallProgress,
     CheckpointCreated,
+    CheckSummary,
     Envelope,
     Event,
     FilesChanged,
@@ -40,6 +41,8 @@ from lmtui.core.events import (
     step_id,
 )
 from lmtui.core.messages import Role
+from lmtui.core.model_events import Reminder
+from lmtui.core.verification import CheckOutcome, CheckRan, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.store.session_logs import EVENT_TYPES
 from lmtui.tui.lines.calls import counted_tests
@@ -162,17 +165,17 @@ def test_a_turn_reads_as_a_conversation() -> None:
         "▌ Fix it.  12:00",
         "",
         "▸ Thought 6 s",
+        "",
         "I will look.",
         "",
-        "✓ Run  pytest -q  1.9 s ▸",
-        "  │ one",
-        "  │ two",
+        "✓ Run  pytest -q  1.9 s",
         "  │ three",
         "  │ four",
+        "  │ ▸ 2 more lines",
         "",
         "Done.",
     ]
-    assert (len(lines[0]), len(lines[5])) == (59, 60)
+    assert (len(lines[0]), len(lines[6])) == (61, 60)
 
 
 def test_a_running_command_shows_its_last_lines_and_a_finished_one_does_not() -> None:
@@ -182,7 +185,7 @@ def test_a_running_command_shows_its_last_lines_and_a_finished_one_does_not() ->
         *(f"  │ line {number}" for number in range(5, 9)),
     ]
     many = replace(FINISHED, result="\n".join("abcdefgh"))
-    assert squeezed(drawn([*running, many]))[1:] == ["  │ f", "  │ g", "  │ h", "  │ ▸ 5 more lines"]
+    assert squeezed(drawn([*running, many]))[1:] == ["  │ g", "  │ h", "  │ ▸ 6 more lines"]
 
 
 @for_each(
@@ -196,7 +199,7 @@ def test_a_running_command_shows_its_last_lines_and_a_finished_one_does_not() ->
         ),
         ("--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL", "1 failed, 1 passed"),
         ("Tests:       1 failed, 3 passed, 4 total", "1 failed, 3 passed"),
-        ("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1)", "1 failures, 1 errors, 3 passed"),
+        ("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1)", "1 failed, 1 error, 3 passed"),
         ("I saw 3 failed attempts in 2s", ""),
     ],
 )
@@ -213,11 +216,11 @@ def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     assert squeezed(drawn([STARTED, asked, replace(answered, feedback="")])) == ["✗ Run  pytest -q  denied"]
     alone = ApprovalResolved(approval_id="a", outcome=Outcome.NO, by="headless", feedback="running unattended")
     assert squeezed(drawn([STARTED, asked, alone])) == ["✗ Run  pytest -q  denied: running unattended"]
-    assert squeezed(drawn([STARTED, asked, answered, refused])) == ['✗ Run  pytest -q  denied: "use tox" ▸']
+    assert squeezed(drawn([STARTED, asked, answered, refused])) == ['✗ Run  pytest -q  denied: "use tox"']
     ruled = replace(refused, summary="refused", decision="rule", rule="Shell(pytest*)")
-    assert squeezed(drawn([STARTED, ruled])) == ["✗ Run  pytest -q  denied by rule ▸"]
+    assert squeezed(drawn([STARTED, ruled])) == ["✗ Run  pytest -q  denied by rule"]
     other = replace(answered, feedback="", by="bob@sofa pts/3")
-    assert squeezed(drawn([STARTED, asked, other, refused]))[0] == "✗ Run  pytest -q  denied by bob@sofa ▸"
+    assert squeezed(drawn([STARTED, asked, other, refused]))[0] == "✗ Run  pytest -q  denied by bob@sofa"
     tried, by_mode = replace(answered, outcome=Outcome.TRY, feedback=""), replace(FINISHED, decision="mode", elapsed_ms=8)
     for answers, ended, words in (
         ([tried], by_mode, "tried first"), ([tried], replace(by_mode, decision="rule"), "allowed by rule"),
@@ -242,17 +245,17 @@ def test_an_edit_shows_counts_and_unfolds_to_its_diff() -> None:
         ToolCallFinished(call_id="e", tool="edit", ok=True, result="ok", elapsed_ms=8, summary="+1 −1", decision="once"),
     ]
     assert squeezed(drawn(events)) == [
-        "✓ Edit  x.py  +1 −1  allowed once ▸", "    1  a", "    2 − b", "    2 + c",
+        "✓ Edit  x.py  +1 −1  allowed once", "    1  a", "    2 − b", "    2 + c",
     ]  # fmt: skip
     by_mode, by_rule = (
         replace(FINISHED, call_id="e", tool="edit", elapsed_ms=8, summary="+1 −1", decision=decision, rule=rule)
         for decision, rule in (("mode", ""), ("rule", "Edit(*)"))
     )
-    assert squeezed(drawn([*events[:2], by_mode]))[0] == "✓ Edit  x.py  +1 −1  auto ▸"
-    assert squeezed(drawn([*events[:2], by_rule]))[0] == "✓ Edit  x.py  +1 −1  allowed by rule ▸"
+    assert squeezed(drawn([*events[:2], by_mode]))[0] == "✓ Edit  x.py  +1 −1  auto"
+    assert squeezed(drawn([*events[:2], by_rule]))[0] == "✓ Edit  x.py  +1 −1  allowed by rule"
     assert drawn(events, unfold=True)[1:] == ["  M x.py  +1 −1", "    1   1   a", "    2     − b", "        2 + c"]
     read = replace(STARTED, tool="read", title="x.py")
-    assert squeezed(drawn([read, replace(FINISHED, tool="read", elapsed_ms=5, decision="mode")])) == ["✓ Read  x.py  ▸"]
+    assert squeezed(drawn([read, replace(FINISHED, tool="read", elapsed_ms=5, decision="mode")])) == ["✓ Read  x.py"]
 
 
 def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
@@ -270,7 +273,7 @@ def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
     [
         (TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED), "! Stopped"),
         (TurnEnded(turn_id="t", reason=TurnReason.ERROR, error="no server"), "✗ Error: no server"),
-        (TurnEnded(turn_id="t", reason=TurnReason.LIMIT), "! stopped early"),
+        (TurnEnded(turn_id="t", reason=TurnReason.LIMIT), "! Stopped early"),
         (
             SandboxSelected(backend="landlock", network="none", text="no shell", is_weaker=True, reason="no docker"),
             "! sandbox: no shell (no docker)",
@@ -308,15 +311,71 @@ UNDONE = FilesRestored(action="undo", calls=("step_3",), files=("x.py", "y.py"))
 
 def test_what_was_undone_is_a_line_and_marks_the_call_until_it_is_done_again() -> None:
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE]))
-    assert lines[0] == "↶ Run  pytest -q  undone  1.9 s ▸"
+    assert lines[0] == "↶ Run  pytest -q  undone  1.9 s"
     assert lines[-1] == "· undone: shell pytest -q  (2 files)"
     again = FilesRestored(action="redo", calls=("step_3",), files=("x.py",))
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE, again]))
-    assert lines[0] == "✓ Run  pytest -q  1.9 s ▸"
+    assert lines[0] == "✓ Run  pytest -q  1.9 s"
     assert lines[-1] == "· done again: shell pytest -q  (1 file)"
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, FilesRestored(action="restore", calls=("step_3",), files=("x.py",))]))
     assert lines[0].startswith("✓")
     assert lines[-1] == "· put back: x.py  (1 file)"
+
+
+_NAME = "python3 -m pytest -q"
+_RED = CheckRan(
+    rung=Rung.SUITE, outcome=CheckOutcome.FAILED, command=_NAME, text="FAILED test_a\ntest_a.py:3\nE  3 == 4", elapsed_s=3.4,
+    decides=True,
+)  # fmt: skip
+_UNFINISHED = TurnEnded(
+    turn_id="t", reason=TurnReason.UNFINISHED, verified="red", checks=(CheckSummary(_NAME, 1, 3.4),),
+    error=f"not finished: 2 todos open (1 a (b), 2 c); the check `{_NAME}` fails: FAILED test_a",
+)  # fmt: skip
+
+
+def test_a_turn_with_a_half_accepted_edit_that_breaks_a_test_says_everything_once() -> None:
+    diff = "@@ -1,9 +1,9 @@\n a\n" + "".join(f"-old {at}\n+new {at}\n" for at in range(6))
+    edit = ToolCallStarted(call_id="e", tool="edit", arguments={}, title="x.py")
+    events = [
+        TurnStarted(turn_id="t"), user("Make comments nest."), edit,
+        FilesChanged(call_id="e", files=("x.py",), changes=(FileChange("x.py", FileChangeKind.MODIFIED, 6, 6, diff),)),
+        replace(FINISHED, call_id="e", tool="edit", elapsed_ms=5, summary="+6 −6", decision="once", result="ok"),
+        _RED, Reminder(text=f"Not finished: The check `{_NAME}` fails:\nFAILED test_a"),
+        answer("The test needs the other two."),
+        replace(_RED, command="make test"), Reminder(text="Not finished yet: 2 todos open (1 a, 2 b). Call a tool."),
+        answer("The test needs the other two."), _UNFINISHED,
+    ]  # fmt: skip
+    lines = squeezed(drawn(events, width=80))
+    assert len(lines[2:]) <= 18, lines
+    assert [line for line in lines if "sent to the model" in line] == [f"✗ Check  {_NAME}  failed  3.4 s  sent to the model"]
+    assert lines.count("The test needs the other two.") == 1
+    assert lines[-1] == "! Stopped with 2 open todos and a failing check"
+    undone = FilesRestored(action="undo", calls=("step_4",), files=("x.py",))
+    assert "! Stopped with 2 open todos · changes undone" in squeezed(drawn([*events, undone]))
+    green = replace(_RED, outcome=CheckOutcome.PASSED, text="")
+    assert squeezed(drawn([*events, green]))[-1] == "! Stopped with 2 open todos · checks pass now"
+
+
+@for_each(
+    ("end", "line"),
+    [
+        (replace(_UNFINISHED, error="not finished: 1 todo open (1 a)", verified="unverified"),
+            "! Stopped with 1 open todo · full test run skipped"),
+        (replace(_UNFINISHED, reason=TurnReason.DONE, error=""), "! Done · checks fail"),
+        (replace(_UNFINISHED, error="not finished: x.py does not parse (line 1)", verified=""),
+            "! Stopped: x.py does not parse (line 1)"),
+    ],
+)  # fmt: skip
+def test_a_turn_ends_with_one_line(end: TurnEnded, line: str) -> None:
+    assert drawn([end], width=80) == [line]
+
+
+def test_todo_calls_in_a_row_are_one_row() -> None:
+    calls: list[Event] = []
+    for number, tool in enumerate(("todo_add", "todo_add", "todo_add", "todo_complete")):
+        calls += [replace(STARTED, call_id=f"t{number}", tool=tool), replace(FINISHED, call_id=f"t{number}", tool=tool)]
+    assert squeezed(drawn(calls)) == ["✓ Todo  3 added, 1 completed  ▸"]
+    assert len(drawn(calls[:2])) == 1
 
 
 def read(number: int, *, ok: bool = True) -> list[Event]:

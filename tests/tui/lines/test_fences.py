@@ -1,21 +1,10 @@
 from __future__ import annotations
 
-from lmtui.tui.lines.transcript import fences_of, nearest
-
-TEXT = "a\n```python\nx = 1\n```\nb\n~~~\n```\ny\n~~~\n  ```sh\n  ls\n   -l\n  ```\n"
-
-
-def test_every_fence_gives_exactly_its_code() -> None:
-    assert [(fence.code, fence.language) for fence in fences_of(TEXT)] == [
-        ("x = 1", "python"),
-        ("```\ny", ""),
-        ("ls\n -l", "sh"),
-    ]
-    assert [fence.code for fence in fences_of("```\na\nb")] == ["a\nb"]
-    for fence in fences_of(TEXT):
-        assert fence.code.split("\n")[0] in TEXT[fence.start : fence.end]
+from lmtui.tui.lines.transcript import Transcript
+from tests.tui.lines.test_transcript import answer, filled
 
 
-def test_the_nearest_is_the_one_here_or_the_next_or_the_last() -> None:
-    fences = fences_of(TEXT)
-    assert [nearest(fences, at) for at in (0, 10, 25, len(TEXT))] == [0, 0, 1, 2]
+def test_each_block_of_code_of_the_last_answer_is_copied_in_turn() -> None:
+    transcript = Transcript()
+    filled(transcript, [answer("a\n```python\nx = 1\n```\nb\n~~~\n```\ny\n~~~\n"), answer("no code")])
+    assert [transcript.next_fence() for _ in range(3)] == [("x = 1", 1, 2), ("```\ny", 2, 2), ("x = 1", 1, 2)]

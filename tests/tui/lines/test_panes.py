@@ -151,4 +151,4 @@ async def test_a_hidden_pane_catches_up_when_it_is_shown() -> None:
         await settled(pilot)
         transcript.display = True
         await settled(pilot)
-        assert screen_lines(transcript)[-1].startswith(" ▌ task 29")
+        assert screen_lines(transcript)[-1].startswith("▌ task 29")

@@ -35,7 +35,7 @@ async def test_one_agent_is_not_named_and_long_paths_are_cut_at_their_front() ->
         fill(log, [started("a", "tests/test_comments.py", "write"), finished("a", elapsed_ms=2100)])
         fill(log, [started("b", "x\x1b[31m\n\u202e.py")])
         await settled(pilot)
-        assert screen_lines(log)[0] == " ✓ write   …/test_comments.py 2.1s"
+        assert screen_lines(log)[0] == " ✓ write   test_comments.py  2.1 s"
         assert "x⏎<U+202E>.py" in screen_lines(log)[1]
 
 
@@ -62,3 +62,25 @@ async def test_it_follows_until_the_cursor_goes_up_and_opens_what_is_chosen() ->
         assert "file0" in screen_lines(log)[0]
         await pilot.click(ToolLog, offset=(5, 2))
         assert stage.opened == ["47", "2"]
+
+
+async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:
+    log = ToolLog()
+    stage = LogStage(log)
+    async with stage.run_test(size=(80, 10)) as pilot:
+        fill(log, [started("a", "one.py"), started("b", "two.py"), started("c", "three.py", agent="docs")])
+        log.narrow("failed")
+        await settled(pilot)
+        assert log.source.counts == (0, 3)
+        assert "No call fits" in screen_lines(log)[0]
+        fill(log, [ToolCallFinished(call_id="b", tool="read", ok=False, result="", elapsed_ms=1, decision="no")])
+        await settled(pilot)
+        assert log.source.counts == (1, 3)
+        assert screen_lines(log)[0].split() == ["✗", "root", "read", "two.py", "no"]
+        log.narrow("running")
+        await settled(pilot)
+        fill(log, [finished("a")])
+        assert [log.source.entry(row).call_id for row in range(log.source.total())] == ["c"]
+        log.narrow("")
+        await settled(pilot)
+        assert log.source.counts == (3, 3)

@@ -49,11 +49,11 @@ async def test_a_call_unfolds_by_key_and_folds_by_click() -> None:
     async with Stage(transcript).run_test(size=(60, 12)) as pilot:
         filled(transcript, call("c1"))
         await settled(pilot)
-        assert [line.strip("▌ ") for line in screen_lines(transcript)[1:3]] == ["│ a", "│ b"]
+        assert [line.strip("▌ ") for line in screen_lines(transcript)[1:3]] == ["│ c", "│ d"]
         await pilot.press("up", "space")
         assert [line.strip("▌ ") for line in screen_lines(transcript)[1:5]] == ["a", "b", "c", "d"]
         await pilot.click(Transcript, offset=(3, 0))
-        assert "│ a" in screen_lines(transcript)[1]
+        assert "│ c" in screen_lines(transcript)[1]
 
 
 async def test_jumps_go_to_turns_calls_and_errors() -> None:

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.workspace import GitState
+from lmtui.core.events import FilesChanged
+from lmtui.core.workspace import FileChange, FileChangeKind, GitState
 from lmtui.tui.lines.file_tree import FileTree
-from tests.tui.driving import SMALL, Driver, running
+from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
 
@@ -19,42 +20,38 @@ def rows(driver: Driver) -> list[str]:
     return [row for line in driver.text("#files").splitlines() if (row := line.strip("▌ "))]
 
 
+def found(driver: Driver) -> list[str]:
+    return [" ".join(row.split()) for line in driver.text("#picker-box Table").splitlines() if (row := line.strip("▌ "))]
+
+
 @cases
-async def the_filter_narrows_over_all_files_and_enter_opens(driver: Driver) -> None:
-    await driver.press("f6", "slash", *"tlex")
-    await driver.until(lambda: len(rows(driver)) == 1 and "est_lexer.py" in rows(driver)[0])
-    assert "1 of 5" in driver.text("#files-title")
+async def a_file_is_found_from_anywhere_by_a_few_characters_and_nothing_moves(driver: Driver) -> None:
+    before = driver.app.workbench.query_one("#chat-pane").region
+    await driver.press("alt+l", *"tlex")
+    await driver.until(lambda: found(driver) == ["test_lexer.py parser/tests/"])
+    assert "1 of 5" in driver.text("#picker-title")
+    assert driver.app.workbench.query_one("#chat-pane").region == before
     await driver.press("enter", to="Viewer")
     await driver.until(lambda: "test_nested" in driver.text())
+    await driver.press("escape")
+    await driver.type("/find-file lexer")
+    await driver.until(lambda: "2 of 5" in driver.text("#picker-title"))
+    assert found(driver)[0] == "lexer.py parser/"
 
 
-@cases.full()
-async def escape_clears_the_filter_and_a_commit_or_a_turns_end_changes_the_marks_and_lists_nothing(driver: Driver) -> None:
-    await driver.press("f6", "slash", "x")
-    await driver.until(lambda: "parser/lexer.py" in driver.text("#files"))
-    await driver.press("down", "escape")
-    assert rows(driver) == ["▸ parser/", "README.md", "pyproject.toml"]
-    assert tree_of(driver).has_focus
-    assert "of 5" not in driver.text("#files-title")
-    files = driver.host.files
+@cases
+async def letters_go_with_a_commit(driver: Driver) -> None:
+    bench, session, files = driver.app.workbench, driver.host.session, driver.host.files
+    bench.branch = "main"
     files.git["README.md"] = GitState.MODIFIED
-    files.tell(has_git_changed=True)
+    await driver.press("f6")
+    change = FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, "")
+    session.emit(FilesChanged(call_id="c1", files=("README.md",), changes=(change,)))
     await driver.until(lambda: any(row.split() == ["README.md", "M"] for row in rows(driver)))
     files.asked, files.git = [], {}
-    driver.host.session.start_call("c1", "shell", "make")
-    driver.host.session.end_turn()
-    await driver.until(lambda: not any(row.endswith(" M") for row in rows(driver)))
-    assert files.asked == ["git"]
-
-
-@cases.full(SMALL)
-async def the_filter_opens_from_anywhere_in_a_small_terminal(driver: Driver) -> None:
-    await driver.press("alt+l", *"toml")
-    await driver.until(lambda: rows(driver) == ["pyproject.toml"])
-    await driver.press("escape", "escape")
-    await driver.type("/find-file lexer")
-    await driver.until(lambda: "2 of 5" in driver.text("#files-title"))
-    assert rows(driver)[0] == "parser/lexer.py"
+    tree_of(driver).set_git({}, has_git=True)
+    await driver.settle()
+    assert "README.md" in rows(driver)
 
 
 @cases

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 from lmtui import paths
 from lmtui.tui.controllers.pane_controller import LayoutError, read_layout, save_layout
-from lmtui.tui.widgets.columns import LEAST_CELLS, MOST_CELLS, MOST_PLAN, PaneLayout
+from lmtui.tui.widgets.columns import PaneLayout
 from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import play_work
@@ -41,33 +40,18 @@ def kept() -> PaneLayout:
 
 @for_each(
     "layout",
-    [PaneLayout(), PaneLayout(("files",), 30, 50, 70), PaneLayout(("plan", "log"), plan_percent=10), PaneLayout(side_cells=16)],
+    [PaneLayout(), PaneLayout(("files",), 30, 50), PaneLayout(side_cells=16)],
 )
 def test_a_layout_comes_back_as_it_was(tmp_path: Path, layout: PaneLayout) -> None:
     save_layout(tmp_path / "new", layout)
     assert read_layout(tmp_path / "new") == layout
 
 
-def test_widths_are_brought_within_bounds(tmp_path: Path) -> None:
-    save_layout(tmp_path, PaneLayout((), -5, 9999, 99))
-    assert read_layout(tmp_path) == PaneLayout((), LEAST_CELLS, MOST_CELLS, MOST_PLAN)
-
-
-@for_each(
-    ("text", "words"),
-    [
-        ('{\n  "hidden": [\n}', "Invalid JSON: expected value at line 3"),
-        ('{"hiden": []}', "hiden: Unexpected"),
-        ('{"files_cells": 20, "hidden": ["chat"]}', "hidden: 0: Input should be 'files', 'plan' or 'log'"),
-        ('{"files_cells": true}', "files_cells: Input should be a valid integer"),
-        ('{"plan_percent": "x"}', "plan_percent: Input should be a valid integer"),
-        ("[]", "Input should be an object"),
-    ],
-)
-def test_an_error_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "layout.json").write_text(text)
-    with pytest.raises(LayoutError, match=re.escape(f"layout.json: {words}")):
-        read_layout(tmp_path)
+def test_a_broken_file_is_an_error(tmp_path: Path) -> None:
+    for text in ("{", '{"files_cells": true}', "[]"):
+        (tmp_path / "layout.json").write_text(text)
+        with pytest.raises(LayoutError, match="cannot be read"):
+            read_layout(tmp_path)
 
 
 async def toggle(driver: Driver, *panes: str) -> None:
@@ -78,7 +62,7 @@ async def toggle(driver: Driver, *panes: str) -> None:
 
 async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept() -> None:
     async with at_work() as driver:
-        for pane in ("files", "plan", "log"):
+        for pane in ("files", "plan"):
             await toggle(driver, pane)
             assert width(driver, pane) == 0, pane
             assert kept().hidden == (pane,)
@@ -98,19 +82,19 @@ async def going_to_a_hidden_pane_shows_it_and_the_column_goes_when_both_its_pane
     assert width(driver, "files") > 0
     before = width(driver, "chat")
     await toggle(driver, "plan", "log")
-    assert width(driver, "chat") > before + 30
+    assert width(driver, "chat") > before
 
 
 async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
     paths.state_dir().mkdir(parents=True)
     (paths.state_dir() / "layout.json").write_text("{")
     async with at_work() as driver:
-        assert "layout.json: Invalid JSON" in driver.text("#say").replace("\n", " ")
+        assert "cannot be read" in driver.text("#say").replace("\n", " ")
         assert width(driver, "files") > 0
 
 
 async def test_a_small_screen_shows_a_pane_that_is_hidden_on_a_wide_one_and_the_usual_layout_comes_back() -> None:
-    save_layout(paths.state_dir(), PaneLayout(("files", "log"), 100, 60, 80))
+    save_layout(paths.state_dir(), PaneLayout(("files", "log"), 100, 60))
     async with at_work(size=SMALL) as driver:
         await driver.press("f6")
         assert 0 < width(driver, "files") <= 80

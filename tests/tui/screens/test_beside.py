@@ -35,7 +35,7 @@ async def a_file_is_read_beside_a_conversation_that_goes_on(driver: Driver) -> N
     await driver.type("read the long file")
     await viewing(driver)
     chat = driver.app.workbench.panes.chat_pane
-    assert (chat.outer_size.width, driver.app.screen.query_one("#viewer-file").region.x) == (60, 86)
+    assert (chat.outer_size.width, driver.app.screen.query_one("#viewer-file").region.x) == (58, 86)
     driver.host.session.emit(TextDelta(text="It counts its lines."))
     await driver.until(lambda: "It counts its lines." in seen(driver))
     assert "line 3" in seen(driver)
