@@ -41,6 +41,7 @@ BLOCKS = {  # the part of a cell that a sign fills, in eighths: left, top, right
     "▁": (0, 7, 8, 8), "▂": (0, 6, 8, 8), "▃": (0, 5, 8, 8), "▅": (0, 3, 8, 8), "▆": (0, 2, 8, 8), "▇": (0, 1, 8, 8),
     "▏": (0, 0, 1, 8), "▎": (0, 0, 2, 8), "▊": (0, 0, 6, 8), "│": (3.7, 0, 4.4, 8), "─": (0, 3.8, 8, 4.2), "━": (0, 3.5, 8, 4.5)
 }  # fmt: skip
+DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))  # by bit, from U+2800 (The Unicode Standard, 21.1)
 
 
 async def picture(scene: Scene) -> Image.Image:
@@ -90,6 +91,11 @@ def drawn(strips: Sequence[Strip]) -> Image.Image:
                 if block := BLOCKS.get(char):
                     left, top, right, bottom = (round(part * size / 8) for part, size in zip(block, CELL * 2, strict=True))
                     draw.rectangle((x + left, y + top, x + max(left + 1, right) - 1, y + max(top + 1, bottom) - 1), fill=color)
+                elif "⠀" <= char <= "⣿":  # dots of Braille, which the font lacks
+                    for bit, (across, down) in enumerate(DOTS):
+                        if ord(char) >> bit & 1:
+                            left, top = x + 2 + 5 * across, y + 4 + 5 * down
+                            draw.ellipse((left, top, left + 3, top + 3), fill=color)
                 elif char != " ":
                     draw.text((x, y + high - 6), char, fill=color, font=face, anchor="ls")
                 for is_drawn, at in ((style.underline, high - 3), (style.strike, high // 2)):
