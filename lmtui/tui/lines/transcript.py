@@ -139,11 +139,10 @@ class ConversationBlocks:
 
     def _check(self, check: CheckRan) -> None:
         """Show a check once: a later one of its command has the lines, and the same lines add none."""
-        if self._ended is not None:
-            if check.decides:
-                self._ended[1].checked(check)
-                self.document.touch(self._ended[0])
-        elif check.decides or not check.outcome.is_green:
+        if self._ended is not None and check.decides:
+            self._ended[1].checked(check)
+            self.document.touch(self._ended[0])
+        if (check.decides and self._ended is None) or not check.outcome.is_green:
             said = (check.outcome, check.text)
             if any((row.check.outcome, row.check.text) == said for _, row in self._checks.values() if check.text):
                 return
@@ -219,7 +218,7 @@ class ConversationBlocks:
         for index, block in known if event.action != "restore" else ():
             block.undo(is_undone=event.action != "redo")
             self.document.touch(index)
-        if self._ended is not None and self._ended[0] < self._stored and event.action != "restore":
+        if self._ended is not None and event.action != "restore":
             self._ended[1].restored(_WORDS.get(event.action, "undone"))
             self.document.touch(self._ended[0])
         return restored_text(event, [block.title for _, block in known])
@@ -308,9 +307,8 @@ class ConversationBlocks:
         for call_id in sorted(self._open):
             self._stop_call(call_id)
         self._open.clear()
-        block = EndingBlock(event)
-        self._ended = self._stored, block
-        if block.is_needed:
+        if (block := EndingBlock(event)).is_needed:
+            self._ended = self._stored, block
             self._store(block)
 
     def _store(self, block: Block) -> None:

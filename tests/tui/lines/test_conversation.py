@@ -354,6 +354,7 @@ def test_a_turn_with_a_half_accepted_edit_that_breaks_a_test_says_everything_onc
     assert "! Stopped with 2 open todos · changes undone" in squeezed(drawn([*events, undone]))
     green = replace(_RED, outcome=CheckOutcome.PASSED, text="")
     assert squeezed(drawn([*events, green]))[-1] == "! Stopped with 2 open todos · checks pass now"
+    assert squeezed(drawn([TurnEnded(turn_id="t1", reason=TurnReason.DONE), green])) == [f"✓ Check  {_NAME}  passed  3.4 s"]
 
 
 @for_each(
@@ -371,9 +372,8 @@ def test_a_turn_ends_with_one_line(end: TurnEnded, line: str) -> None:
 
 
 def test_todo_calls_in_a_row_are_one_row() -> None:
-    calls: list[Event] = []
-    for number, tool in enumerate(("todo_add", "todo_add", "todo_add", "todo_complete")):
-        calls += [replace(STARTED, call_id=f"t{number}", tool=tool), replace(FINISHED, call_id=f"t{number}", tool=tool)]
+    tools = [(f"t{number}", tool) for number, tool in enumerate(("todo_add", "todo_add", "todo_add", "todo_complete"))]
+    calls = [replace(event, call_id=call_id, tool=tool) for call_id, tool in tools for event in (STARTED, FINISHED)]
     assert squeezed(drawn(calls)) == ["✓ Todo  3 added, 1 completed  ▸"]
     assert len(drawn(calls[:2])) == 1
 
