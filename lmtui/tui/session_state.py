@@ -27,43 +27,78 @@ _STATES = {"done": "done", "partial": "partial", "limit": "partial", "unfinished
 
 @dataclass(slots=True)
 class Subagent:
-    """A sub-agent.  `state` is working, waits, done, partial or failed; `doing` its latest call, or its report at the end."""
+    """A sub-agent.  `state` is working, waits, done, partial or failed; `doing` is its work or report.
+
+    `tokens` are those that it had read and written, `elapsed_s` is up to the last event of any agent.
+    """
 
     id: str
     parent: str
     title: str
     state: str = "working"
     doing: str = ""
+    steps: int = 0
+    tokens: int = 0
+    elapsed_s: float = 0.0
+    began: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in a list: a number with the first word of its task, or `main`."""
+        name = agent_name(self.id)
+        return f"{name} {self.title.partition(' ')[0]}".strip() if name.isdecimal() else name
+
+
+def agent_name(agent: str) -> str:
+    """Return the id of an agent as it is shown."""
+    return "main" if agent == ROOT else sanitize_line(agent.removeprefix("agent_"))
 
 
 class Agents:
-    """Every sub-agent of a session in the order in which they began."""
+    """Every sub-agent of a session in the order in which they began, and the main one."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Subagent] = {}
+        self.main = Subagent(ROOT, "", "", state="done")
         self._asked: dict[str, str] = {}
 
     def apply(self, envelope: Envelope) -> None:
         """Take in one event."""
-        event = envelope.event
-        if isinstance(event, AgentStarted):
-            self.by_id[event.agent] = Subagent(event.agent, event.parent, sanitize_line(event.title))
-            return
+        event, time = envelope.event, envelope.time
+        match event:
+            case AgentStarted(agent=name):
+                self.by_id[name] = Subagent(name, event.parent, sanitize_line(event.title), began=time)
+            case events.TurnStarted(agent=name) if name == ROOT:
+                self.main = Subagent(ROOT, "", "", began=time)
+            case _:
+                self._go_on(event, time)
+
+    def _go_on(self, event: events.Event, time: datetime) -> None:
         known = self._asked.pop(event.approval_id, "") if isinstance(event, events.ApprovalResolved) else event.agent
-        agent = self.by_id.get(known)
+        for running in (self.main, *self.by_id.values()):
+            if running.state in ("working", "waits") and running.began is not None:
+                running.elapsed_s = (time - running.began).total_seconds()
+        agent = self.main if known == ROOT else self.by_id.get(known)
         if agent is None:
             return
         match event:
             case AgentFinished():
                 agent.state = _STATES.get(event.outcome, "failed")
-                agent.doing = sanitize_line(event.summary or event.outcome)
+                agent.doing = sanitize_line((event.summary or event.outcome).strip().partition("\n")[0])
+                agent.elapsed_s = event.elapsed_s or agent.elapsed_s
+            case events.TurnEnded():
+                agent.state = "done"
             case events.ApprovalRequested():
                 self._asked[event.approval_id] = agent.id
                 agent.state = "waits"
             case events.ApprovalResolved() if agent.state == "waits":
                 agent.state = "working"
             case events.ToolCallStarted():
-                agent.doing = sanitize_path(f"{event.tool} {event.title}".strip())
+                agent.doing = sanitize_path(doing_words(event.tool, event.title))
+            case events.MessageAdded(role=Role.ASSISTANT):
+                agent.steps += 1
+            case events.UsageUpdated(usage=usage):
+                agent.tokens += usage.prompt_tokens - usage.cached_tokens + usage.completion_tokens
 
     @property
     def are_several_at_work(self) -> bool:

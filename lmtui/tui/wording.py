@@ -11,7 +11,7 @@ _VERBS = {
     "python": ("Run", "python"), "background": ("Run", "in background"), "delegate": ("Agent", ""), "explore": ("Agent", ""),
     "decompose": ("Agent", ""), "propose_plan": ("Plan", ""), "manage_tasks": ("Todo", ""), "task_todo_set": ("Todo", ""),
     "skill": ("Skill", ""), "fetch": ("Fetch", ""), "web_search": ("Search", "the web for"),
-    "wait": ("Wait", ""), "get_time": ("Time", ""),
+    "wait": ("Wait", ""), "get_time": ("Time", ""), "report_result": ("Report", ""),
 }  # fmt: skip
 _FAMILIES = {"git": "Git", "todo": "Todo", "plan": "Plan", "task": "Todo"}
 PATH_VERBS = frozenset({"Read", "Look", "List", "Write", "Create", "Edit"})

@@ -25,8 +25,8 @@ def read(folder: Path, text: str) -> Keymap:
         ('session.new = ["ctrl+n", "alt+n"]', {"session.new": ("ctrl+n", "alt+n")}),
         ("session.new = []", {"session.new": ()}),
         ('session.new = "Shift+F4"', {"session.new": ("shift+f4",)}),
-        ('viewer.match = [">", "<"]', {"viewer.match": (">", "<")}),
-        ('layout.narrower = "alt+,"', {"layout.narrower": ("alt+comma",)}),
+        ('finding.match = [">", "<"]', {"finding.match": (">", "<")}),
+        ('layout.files = "alt+,"', {"layout.files": ("alt+comma",)}),
         ("", {}),
     ],
 )

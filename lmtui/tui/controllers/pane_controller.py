@@ -16,7 +16,7 @@ from lmtui.tui.prompt_store import write_private
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.output_screen import AgentScreen, CallPage, OutputScreen, call_output
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.columns import STEP_CELLS, Hideable, PaneLayout
+from lmtui.tui.widgets.columns import Hideable, PaneLayout
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 
@@ -80,26 +80,14 @@ FILE_NAME = "layout.json"
 _LAYOUT = TypeAdapter(PaneLayout)
 
 
-class LayoutError(Exception):
-    """The layout's file cannot be used; the text says why and what is done instead."""
-
-
 def read_layout(folder: Path) -> PaneLayout:
     """Return the layout that was kept, the usual one where none was.
 
     Raises:
-        LayoutError: the file is broken; the usual layout is meant to be used.
+        OSError, ValidationError: the file cannot be read.
     """
     file = folder / FILE_NAME
-    try:
-        found = _LAYOUT.validate_json(file.read_bytes(), strict=True)
-    except FileNotFoundError:
-        return PaneLayout()
-    except (OSError, ValidationError) as error:
-        raise LayoutError(f"{file} cannot be read; using the default layout") from error
-    for column, cells in (("files", found.files_cells), ("side", found.side_cells)):
-        found = found.with_width(column, cells) if cells else found
-    return found
+    return _LAYOUT.validate_json(file.read_bytes(), strict=True) if file.exists() else PaneLayout()
 
 
 def save_layout(folder: Path, layout: PaneLayout) -> None:
@@ -124,8 +112,6 @@ class LayoutController:
         return {
             **{f"layout.{pane}": partial(self._toggle, pane) for pane in get_args(Hideable)},
             "layout.zoom": lambda _: self._zoom(),
-            "layout.wider": lambda _: self._resize(STEP_CELLS),
-            "layout.narrower": lambda _: self._resize(-STEP_CELLS),
             "layout.reset": lambda _: self.use(PaneLayout()),
         }
 
@@ -144,8 +130,8 @@ class LayoutController:
         """Arrange the panes as they were kept; a broken file is said."""
         try:
             self._workbench.panes.use_layout(await asyncio.to_thread(read_layout, self._folder))
-        except LayoutError as error:
-            self._workbench.say(str(error), "error")
+        except (OSError, ValidationError):
+            self._workbench.say(f"{FILE_NAME} cannot be read; using the default layout", "error")
 
     async def _toggle(self, pane: Hideable, _: str) -> None:
         panes = self._workbench.panes
@@ -156,11 +142,6 @@ class LayoutController:
     def _zoom(self) -> None:
         panes = self._workbench.panes
         panes.zoom(panes.focused_pane())
-
-    async def _resize(self, cells: int) -> None:
-        panes = self._workbench.panes
-        column = "side" if panes.focused_pane() in ("plan", "log") else "files"
-        await self.use(panes.layout_of_user.with_width(column, panes.width_of(column) + cells))
 
 
 class PaneController:

@@ -88,10 +88,6 @@ class Block:
         """Fold or unfold."""
         self.is_folded = not self.is_folded
 
-    def unfold_like(self, other: Block) -> None:
-        """Show as much as another block does."""
-        self.is_folded = other.is_folded
-
     def unfold_all(self) -> None:
         """Show everything there is."""
         self.is_folded = False

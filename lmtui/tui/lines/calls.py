@@ -16,11 +16,9 @@ from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_
 from lmtui.tui.lines.diff_layout import DiffPainter, diff_lines
 from lmtui.tui.lines.patch import SIGN_ROLES, DiffLine, digits_of, parse_patch
 from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_middle, fit_path, indent, pad, row, strip_end, width_of
-from lmtui.tui.lines.styled_text import fold as fold_line
 from lmtui.tui.wording import PATH_VERBS, call_words
 
-_SHORT_LINES = 3
-_MOST_LINES = 2000
+_MOST_LINES, _MOST_CHARS = 2000, 100_000
 _WIDEST_NAME = 16
 
 
@@ -29,43 +27,21 @@ def value_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def argument_lines(arguments: Mapping[str, object], width: int, *, is_all: bool) -> list[Line]:
-    """Return every argument behind its name; of a long one three lines, unless `is_all`."""
-    if not arguments:
-        return []
+def argument_lines(arguments: Mapping[str, object], width: int) -> list[Line]:
+    """Return every argument behind its name, of a long one its beginning."""
     names = [fit(sanitize_line(name), _WIDEST_NAME) for name in arguments]
-    lead = min(_WIDEST_NAME, max(width_of(((name, ""),)) for name in names)) + 2
+    lead = min(_WIDEST_NAME, max((width_of(((name, ""),)) for name in names), default=0)) + 2
     lines: list[Line] = []
     for name, value in zip(names, arguments.values(), strict=True):
-        inner = max(8, width - lead)
         text = value_text(value)
-        texts = (sanitize(show_controls(text)) if "\n" in text else escape_invisible(text)).strip("\n").split("\n")
-        shown = [part for each in texts[:_MOST_LINES] for part in _folded(each, inner, is_all=is_all)]
-        left_out = len(texts) - _MOST_LINES
-        if left_out > 0 and is_all:
-            shown.append(((f"… {left_out:,} more lines", "muted"),))
-        hidden = len(shown) + max(0, left_out) - _SHORT_LINES
-        if not is_all and hidden > 0:
-            shown = shown[:_SHORT_LINES]
-            shown[-1] = row(shown[-1], ((f"{FOLDED} {hidden} more", "accent"),), inner)
-        lines += indent(shown, ((pad(name, lead), "muted"),), ((" " * lead, ""),))
+        text = sanitize(show_controls(text[:_MOST_CHARS])) if "\n" in text else escape_invisible(text[:_MOST_CHARS])
+        lines += indent(text_lines(text.strip("\n"), max(8, width - lead)), ((pad(name, lead), "muted"),), ((" " * lead, ""),))
     return lines
-
-
-def has_long(arguments: Mapping[str, object], width: int) -> bool:
-    """Tell whether an argument is longer than what is shown of it at first."""
-    texts = [value_text(value).strip("\n") for value in arguments.values()]
-    return any(text.count("\n") >= _SHORT_LINES or len(text) > _SHORT_LINES * max(8, width - _WIDEST_NAME) for text in texts)
 
 
 def search_text(arguments: Mapping[str, object]) -> str:
     """Return all that can be found in the arguments."""
     return "\n".join(f"{name} {value_text(value)}" for name, value in arguments.items())
-
-
-def _folded(text: str, width: int, *, is_all: bool) -> list[Line]:
-    shown = text.expandtabs(4) if is_all else text[: width * (_SHORT_LINES + 60)].expandtabs(4)
-    return fold_line(((shown, ""),), width) if shown else [()]
 
 
 _VERB_CELLS = 7
@@ -125,7 +101,6 @@ class CallBlock(Block):
         self._finished: ToolCallFinished | None = None
         self.call_id, self.written = started.call_id, ""
         self.has_bar = started.by.startswith("user")
-        self._is_all = False
         self._width = 80
 
     @property
@@ -152,22 +127,6 @@ class CallBlock(Block):
     def is_tall(self) -> bool:
         """Tell whether something is shown below the call's own line."""
         return bool(self._folded(self._width) if self.is_folded else True)
-
-    def turn_over(self) -> None:
-        """Unfold; once more all of long arguments too; then fold again."""
-        if not self.is_folded and not self._is_all and has_long(self._started.arguments, self._width):
-            self._is_all = True
-        else:
-            self.is_folded, self._is_all = not self.is_folded, False
-
-    def unfold_like(self, other: Block) -> None:
-        """Show as much as another call does."""
-        super().unfold_like(other)
-        self._is_all = isinstance(other, CallBlock) and other._is_all
-
-    def unfold_all(self) -> None:
-        """Show the arguments, all of them, and the result."""
-        self.is_folded, self._is_all = False, True
 
     def wait(self) -> None:
         """Show that somebody must decide."""
@@ -326,12 +285,12 @@ class CallBlock(Block):
         return indent(lines, _BESIDE)
 
     def _unfolded(self, width: int) -> list[Line]:
-        lines = argument_lines(self._started.arguments, width, is_all=self._is_all)
-        if lines and (self.changes or self._result().strip()):
+        lines = argument_lines(self._started.arguments, width) if not self.changes else []
+        if lines and self._result().strip():
             lines.append((("─" * min(width, 12), "muted"),))
         for change in self.changes:
             lines += _change_lines(change, width)
-        if not self.changes or self.state is CallState.FAILED:
+        if self._result().strip() and (not self.changes or self.state is CallState.FAILED):
             lines += text_lines(sanitize(self._result()).strip("\n"), width, "muted")
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES:] = [((f"… {len(lines) - _MOST_LINES} more lines", "muted"),)]

@@ -148,15 +148,16 @@ class DocumentView(VirtualLineView, can_focus=True, inherit_bindings=False):
         shift = len(document) - len(self.document)
         for index, block in enumerate(self.document.blocks):
             if not block.is_folded and 0 <= index + shift < len(document) and document.blocks[index + shift].kind == block.kind:
-                document.blocks[index + shift].unfold_like(block)
+                document.blocks[index + shift].unfold_all()
         document.set_width(self.content_width, is_padded=self.document.is_padded)
         self.copy_mode.is_on = False
         if self.cursor.index >= 0:
             self.cursor.index = max(0, self.cursor.index + shift)
-        index, offset = self.scroller.place
+        scroller, (index, offset) = self.scroller, self.scroller.place
         self.document = self.source = document
         document.changed = self.touch
-        self.scroller.place = max(0, index + shift), offset
+        scroller.place = max(0, index + shift), offset
+        scroller.seen = (scroller.seen[0] + shift, scroller.seen[1]) if scroller.seen is not None else None
         self.redraw()
         if self.size and self.is_running:
             self.sync()

@@ -207,12 +207,13 @@ class LineScroller:
         self._view = view
         self.is_following = False
         self.place: Place = (0, 0)  # of what is at the top of the pane
-        self._seen = -1  # how many lines there were below which others are new
+        self.seen: Place | None = None  # below it all is new
 
     def set_following(self, is_following: bool) -> None:
         """Follow the end, or stop; what is there now counts as seen."""
         if is_following != self.is_following:
-            self._seen = -1 if is_following else self._view.source.total()
+            source = self._view.source
+            self.seen = None if is_following else source.place_at(source.total() - 1)
         self.is_following = is_following
 
     def hold_still(self) -> None:
@@ -265,10 +266,12 @@ class LineScroller:
 
     def note(self) -> Line:
         """Say how much came in below, where the reader is not at the end."""
-        view = self._view
-        total = view.source.total()
-        self._seen = min(total, max(self._seen, view.scroll_offset.y + view.size.height)) if self._seen >= 0 else -1
-        below = total - self._seen if self._seen >= 0 else 0
+        view, source = self._view, self._view.source
+        if self.seen is None or not source.total():
+            return ()
+        last = source.total() - 1
+        self.seen = max(self.seen, source.place_at(min(last, view.scroll_offset.y + view.size.height - 1)))
+        below = last - source.line_of(self.seen)
         return ((f" ↓ {pluralize(below, 'new line')} · End ", "accent caret"),) if below > 0 else ()
 
 

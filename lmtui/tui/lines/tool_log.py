@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import ClassVar, Unpack
 
 from textual.binding import BindingType
 from textual.message import Message
 
 from lmtui.core import events
+from lmtui.core.agent_events import AgentStarted
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
@@ -19,12 +21,13 @@ from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_path, pad
 from lmtui.tui.lines.table import RowCursor
+from lmtui.tui.session_state import Subagent, agent_name
 from lmtui.tui.timing import WidgetOptions, in_slices
 from lmtui.tui.wording import PATH_VERBS, call_words
 
 _WIDEST_AGENT = 10
 _VERB_COLUMN = 8
-_TOLD_MS, _CALLS_A_LOOK = 1000, 250
+_TOLD_MS, _CALLS_A_LOOK, _LOOKS_AT_ONCE = 1000, 250, 4
 _DECISION_COLUMN = 8
 _DECISION_WIDTH = 64
 
@@ -36,6 +39,7 @@ class LogEntry:
     call_id: str
     time: datetime
     agent: str
+    name: str
     tool: str
     title: str
     state: CallState = CallState.RUNNING
@@ -45,7 +49,7 @@ class LogEntry:
 
     def fits(self, words: Sequence[str]) -> bool:
         """Tell whether all words, in lower case, are in agent, tool, title or state."""
-        said = f"{self.agent} {self.tool} {self.title} {self.state.name}".casefold()
+        said = f"{self.name} {self.tool} {self.title} {self.state.name}".casefold()
         return all(word in said for word in words)
 
 
@@ -59,6 +63,7 @@ class LogRows(LineSource):
         self._open: dict[str, str] = {}
         self._steps: dict[str, str] = {}
         self._approvals: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self._agent_width, self._has_agents = 4, False
         self._words: Sequence[str] = ()
         self._shown: list[int] = []
@@ -73,13 +78,16 @@ class LogRows(LineSource):
             case events.ToolCallFinished():
                 self._open.pop(event.call_id, None)
                 state = CallState.OK if event.ok else CallState.FAILED
-                self._set_state(event.call_id, state, event.elapsed_ms, sanitize_line(event.decision))
+                decision = "" if event.decision == "mode" else sanitize_line(event.decision)
+                self._set_state(event.call_id, state, event.elapsed_ms, decision)
             case events.ApprovalRequested():
                 self._approvals[event.approval_id] = event.call_id
                 self._set_state(event.call_id, CallState.WAITING)
             case events.ApprovalResolved():
                 state = CallState.FAILED if event.outcome is events.Outcome.NO else CallState.RUNNING
                 self._set_state(self._approvals.pop(event.approval_id, ""), state)
+            case AgentStarted():
+                self._names[event.agent] = Subagent(event.agent, "", sanitize_line(event.title)).name
             case events.FilesChanged():
                 self._steps[events.step_id(envelope.seq)] = event.call_id
             case events.FilesRestored():
@@ -128,7 +136,7 @@ class LogRows(LineSource):
         entry = self.entry(number)
         sign, role = entry.state.value
         elapsed = f" {seconds(entry.elapsed_ms / 1000)}" if entry.elapsed_ms >= _TOLD_MS else ""
-        agent = f"{pad(fit(entry.agent, self._agent_width), self._agent_width)} " if self._has_agents else ""
+        agent = f"{pad(fit(entry.name, self._agent_width), self._agent_width)} " if self._has_agents else ""
         is_ours = entry.tool in ("hook", "check")
         verb, about = (entry.tool, entry.title) if is_ours else call_words(entry.tool, entry.title)
         decided = _DECISION_COLUMN if self.width >= _DECISION_WIDTH else 0
@@ -150,6 +158,9 @@ class LogRows(LineSource):
         """Return the calls in their order, hooks aside."""
         return list(self._rows)
 
+    def _name(self, agent: str) -> str:
+        return self._names.get(agent) or agent_name(agent)
+
     def _add(self, entry: LogEntry) -> None:
         self._entries.append(entry)
         if self._scanned == len(self._entries) - 1:
@@ -157,24 +168,24 @@ class LogRows(LineSource):
         self._changed(self.total() - 1)
 
     def _start(self, time: datetime, event: events.ToolCallStarted) -> None:
-        agent, tool, title = sanitize_line(event.agent), sanitize_line(event.tool), sanitize_path(event.title)
+        name, tool, title = self._name(event.agent), sanitize_line(event.tool), sanitize_path(event.title)
         if event.call_id in self._rows:
             return
         self._rows[event.call_id] = len(self._entries)
         self._open[event.call_id] = event.agent
-        self._add(LogEntry(event.call_id, time, agent, tool, title))
-        is_wider = self._agent_width < len(agent) <= _WIDEST_AGENT
-        if is_wider or (agent != self._entries[0].agent and not self._has_agents):
-            self._agent_width = len(agent) if is_wider else self._agent_width
-            self._has_agents |= agent != self._entries[0].agent
+        self._add(LogEntry(event.call_id, time, event.agent, name, tool, title))
+        is_wider = self._agent_width < min(len(name), _WIDEST_AGENT)
+        if is_wider or (event.agent != self._entries[0].agent and not self._has_agents):
+            self._agent_width = max(self._agent_width, min(len(name), _WIDEST_AGENT))
+            self._has_agents |= event.agent != self._entries[0].agent
             self._changed(0)
 
     def _add_ended(self, envelope: events.Envelope, row: events.ListedRun) -> None:
         """Add a line for something that is not a call and has ended already."""
-        agent, title = sanitize_line(envelope.event.agent), sanitize_path(row.title)
+        agent, title = envelope.event.agent, sanitize_path(row.title)
         state = CallState.OK if row.is_ok else CallState.FAILED
         time, took_ms = envelope.time, row.elapsed_ms
-        self._add(LogEntry(row.call_id, time, agent, row.what, title, state, took_ms, decision=row.decision))
+        self._add(LogEntry(row.call_id, time, agent, self._name(agent), row.what, title, state, took_ms, decision=row.decision))
 
     def _restore(self, event: events.FilesRestored) -> None:
         if event.action == "restore":
@@ -238,11 +249,14 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         """Show only what fits, all of it for an empty text."""
         self.source.narrow(text)
         self.empty_text = "No call fits the filter." if self.source.is_narrowed else ToolLog.empty_text
+        self._show_narrowed(islice(self.source.scan(), _LOOKS_AT_ONCE))
         self.run_worker(self._scan(), group="scan", exclusive=True)
 
     async def _scan(self) -> None:
-        async for _ in in_slices(self.source.scan()):
-            pass
+        self._show_narrowed([each async for each in in_slices(self.source.scan())])
+
+    def _show_narrowed(self, looks: Iterable[None]) -> None:
+        _ = list(looks)
         self.cursor.row = max(0, self.source.total() - 1) if self.scroller.is_following else 0
         self.redraw()
 
@@ -260,4 +274,4 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
     def copy_text(self) -> str:
         """Return the call under the cursor in words."""
         entry = self.current
-        return f"{entry.agent} {entry.tool} {entry.title}" if entry is not None else ""
+        return f"{entry.name} {entry.tool} {entry.title}" if entry is not None else ""

@@ -43,7 +43,7 @@ _WORDS = {"undo": "undone", "redo": "done again", "restore": "put back", "rewind
 
 
 def restored_text(event: events.FilesRestored, titles: Sequence[str]) -> str:
-    """Return one line such as `undone: edit parser/lexer.py  (1 file)`; `titles` name the calls that are known."""
+    """Return one line such as `undone: edit parser/lexer.py  (1 file)`; `titles` name calls."""
     word = _WORDS.get(event.action, sanitize_line(event.action))
     names = names_text(event.files if event.action == "restore" or not titles else titles)
     count = len(event.files)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -112,7 +114,8 @@ class AgentScreen(BesideChat):
         panes: Columns,
     ) -> None:
         super().__init__(panes)
-        self.tab = sanitize_line(view.agent)
+        agent = read()
+        self.tab = agent.name if agent is not None else sanitize_line(view.agent)
         self._view, self._read, self._stop, self._open_call = view, read, stop, open_call
         self._title = Bar(id="output-title")
 
@@ -169,6 +172,7 @@ def call_output(history: Sequence[Envelope], call_id: str, written: str = "") ->
     arguments = "\n".join(f"{name}: {value_text(value)}" for name, value in started.arguments.items())
     decided = " · ".join(part for part in (finished.decision, finished.rule, finished.why) if part) if finished else ""
     output = finished.result if finished is not None else written
+    output = _report(output) if verb == "Agent" else output
     parts = (("", output or "No output yet."), ("Arguments", arguments), ("Decision", decided), ("Call", who))
 
     def lines(width: int) -> list[Line]:
@@ -177,6 +181,15 @@ def call_output(history: Sequence[Envelope], call_id: str, written: str = "") ->
     took = f"{'ok' if finished.ok else 'failed'} in {seconds(finished.elapsed_ms / 1000)}" if finished else "running"
     shown = patches_of(changes) if started.tool in ("edit", "write") else ()
     return CallPage(title, [Part(took, "$text-muted", 1)], lines, shown, finished is None)
+
+
+def _report(text: str) -> str:
+    """Return the report of an agent as a person reads it: its fields behind their names."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return "\n".join(f"{name.replace('_', ' ')}: {value_text(value)}" for name, value in found.items() if value)
+    return text
 
 
 def _section(name: str, text: str, width: int) -> list[Line]:

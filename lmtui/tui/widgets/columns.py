@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 Hideable = Literal["files", "plan", "log"]
-LEAST_CELLS, MOST_CELLS = 16, 120
-STEP_CELLS = 4
 FILES_CELLS, SIDE_CELLS, CHAT_CELLS = 28, 36, 80
 FILES_BESIDE_CELLS, NARROW_CHAT_CELLS = 26, 60  # while something is open at the right of the chat
 WIDEST_CHAT = 106  # text of 100 cells, and what is around it
@@ -23,28 +21,19 @@ SIDE_PANES = ("plan", "log")
 
 @dataclass(frozen=True, slots=True)
 class PaneLayout:
-    """Which panes are hidden, and how wide the side columns are in cells (0: by the screen)."""
+    """Which panes are hidden on a wide screen."""
 
     hidden: tuple[Hideable, ...] = ()
-    files_cells: int = 0
-    side_cells: int = 0
 
     def toggled(self, pane: Hideable) -> PaneLayout:
         """Return the layout with a pane hidden, or shown again."""
-        return self.shown(pane) if pane in self.hidden else replace(self, hidden=(*self.hidden, pane))
+        return self.shown(pane) if pane in self.hidden else PaneLayout((*self.hidden, pane))
 
     def shown(self, pane: str) -> PaneLayout:
-        return replace(self, hidden=tuple(each for each in self.hidden if each != pane))
-
-    def with_width(self, column: str, cells: int) -> PaneLayout:
-        """Return the layout with the `files` or the `side` column of a width, within bounds."""
-        width = max(LEAST_CELLS, min(MOST_CELLS, cells))
-        return replace(self, files_cells=width) if column == "files" else replace(self, side_cells=width)
+        return PaneLayout(tuple(each for each in self.hidden if each != pane))
 
 
-def column_cells(
-    layout: PaneLayout, width: int, *, front: str, has_files: bool, has_side: bool, has_team: bool = False
-) -> tuple[int, int]:
+def column_cells(width: int, *, front: str, has_files: bool, has_side: bool, has_team: bool = False) -> tuple[int, int]:
     """Return how wide the columns of the files and of plan and log are next to the chat, 0 for one that is not there.
 
     The chat keeps its least width; with `has_team` the right one grows where there is room.
@@ -52,19 +41,11 @@ def column_cells(
     """
     if width < BESIDE_CELLS:
         return 0, 0
-    room = width - CHAT_CELLS
-    is_files_first = width < BOTH_CELLS and (front == "files" or not has_side) and has_files
-    cells = {"files": 0, "side": 0}
-    usual_side = TEAM_CELLS if has_team and width >= TEAM_FROM_CELLS else SIDE_CELLS
-    for column in ("files", "side") if is_files_first else ("side", "files"):
-        own, usual = (layout.files_cells, FILES_CELLS) if column == "files" else (layout.side_cells, usual_side)
-        wanted = min(own, room) if own else usual
-        if (has_files if column == "files" else has_side) and LEAST_CELLS <= wanted <= room:
-            cells[column] = wanted
-            room -= wanted
-        if width < BOTH_CELLS and any(cells.values()):
-            break
-    return cells["files"], cells["side"]
+    side = (TEAM_CELLS if has_team and width >= TEAM_FROM_CELLS else SIDE_CELLS) if has_side else 0
+    files = FILES_CELLS if has_files and width - CHAT_CELLS - side >= FILES_CELLS else 0
+    if width < BOTH_CELLS and has_files and (front == "files" or not has_side):
+        files, side = FILES_CELLS, 0
+    return files, side
 
 
 class Columns(Horizontal):
@@ -144,11 +125,10 @@ class Columns(Horizontal):
 
     def place_columns(self) -> None:
         """Show, hide and size the panes for the width that there is."""
-        layout, front, width = self.layout_of_user, self.front, self.app.size.width
-        hidden = set(layout.hidden) - {front}
+        front, width = self.front, self.app.size.width
+        hidden = set(self.layout_of_user.hidden) - {front}
         has_plan, has_log = self.plan_rows > 0 and "plan" not in hidden, self.has_team and "log" not in hidden
         files_cells, side_cells = column_cells(
-            layout,
             width,
             front=front,
             has_files=front == "files" or (self.has_begun and "files" not in hidden),
@@ -171,8 +151,8 @@ class Columns(Horizontal):
         self.plan_pane.set_class(not is_plan_shown, "-hidden")
         self.log_pane.set_class(not is_log_shown, "-hidden")
         plan = self.plan_pane.styles
-        is_both = is_plan_shown and is_log_shown
-        plan.height, plan.max_height = (max(2, self.plan_rows) + 1, "60%") if is_both else ("1fr", None)
+        is_both, most = is_plan_shown and is_log_shown, "72%" if self.app.size.height >= 40 else "60%"
+        plan.height, plan.max_height = (max(2, self.plan_rows) + 1, most) if is_both else ("1fr", None)
         if self._zoomed:
             files_cells, side_cells, room = 0, 0, 0
         cells = width - files_cells - side_cells - room
@@ -202,10 +182,6 @@ class Columns(Horizontal):
     def has_focus_in(self, pane: str) -> bool:
         focused = self.screen.focused
         return focused is not None and self.containers[pane] in focused.ancestors_with_self
-
-    def width_of(self, column: str) -> int:
-        """Return how wide a column is, in cells."""
-        return (self.files_pane if column == "files" else self.side_pane).outer_size.width
 
     def on_resize(self) -> None:
         """Lay a pane over the chat that was next to it: never."""

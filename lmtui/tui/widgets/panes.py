@@ -1,10 +1,11 @@
-"""The panes around the prompt: files, conversation, plan and log.  Mounted after the first frame; they draw and ask nothing.
+"""The panes around the prompt, mounted after the first frame; they draw and ask nothing.
 
 The plan has todos, sub-agents and jobs of a session in one view of lines; a part with nothing in it is not there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -31,10 +32,11 @@ from lmtui.tui.lines.table import RowCursor, Table
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.router import SessionView
-from lmtui.tui.session_state import SessionState, Subagent
+from lmtui.tui.session_state import Agents, SessionState
 from lmtui.tui.timing import WidgetOptions
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import SIDE_PANES, Columns
+from lmtui.tui.wording import tokens_text
 
 SIGNS: dict[TodoStatus, Span] = {
     TodoStatus.PENDING: ("○", "muted"),
@@ -51,8 +53,6 @@ AGENT_SIGNS: dict[str, Span] = {
     "partial": ("◑", "warn"),
     "failed": ("✗", "bad"),
 }
-_BAR_CELLS = 12
-_NAME_SHARE = 0.45
 _DEEPEST = 4
 _WIDE = 64  # from here on an agent has two lines
 _DETAIL: Line = (("    ", ""),)
@@ -93,12 +93,12 @@ class PlanRows(LineSource):
         """Make the rows of what there is now."""
         state, width = self.state, self.width - 1
         plan = state.work.plan
-        agents = [*state.work.agents.in_order()]
+        agents = state.work.agents
         parts = [
             _listed("Plan", plan.steps, "step", self.turned, width) if plan.steps else [],
             _listed("Todo", plan.todos, "todo", self.turned, width) if plan.todos else [],
             _task_rows(plan.task, self.turned, width) if plan.task is not None else [],
-            _agent_rows(agents, width) if agents else [],
+            _agent_rows(agents, state.title, width) if agents.by_id else [],
             _job_rows(state.work.jobs, self._zone, width) if state.work.jobs else [],
             _background_rows(state.work.background, width) if state.work.background else [],
         ]
@@ -129,7 +129,8 @@ class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def apply(self, envelope: Envelope) -> None:
         """Draw again where one of the parts is another; the state has it already."""
-        if isinstance(envelope.event, _SHOWN) or envelope.event.agent in self.source.state.work.agents.by_id:
+        agents = self.source.state.work.agents.by_id
+        if isinstance(envelope.event, _SHOWN) or envelope.event.agent in agents or (agents and envelope.event.durable):
             self._build()
 
     def show(self, state: SessionState) -> None:
@@ -213,7 +214,8 @@ def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
         rows += _todo_rows(Todo(0, task.objective, TodoStatus.IN_PROGRESS), "task", turned, width)
     if task.total_count or task.processed_count:
         total = max(task.total_count, task.processed_count + task.remaining_count)
-        rows.append(_progress_row(task.processed_count, total, width))
+        numbers = f"{task.processed_count:,} of {total:,}"
+        rows.append(PlanRow(row(((" processed", ""),), ((numbers, ""),), width), "", f"processed: {numbers}"))
     parts: tuple[tuple[str, str, StyleRole], ...] = (
         ("next", task.next_action or (task.remaining_queue[0] if task.remaining_queue else ""), ""),
         ("failed", task.last_error, "warn"),
@@ -226,29 +228,47 @@ def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
     return rows
 
 
-def _progress_row(done: int, total: int, width: int) -> PlanRow:
-    """Return how much of something is processed, as a bar and in numbers."""
-    name, numbers, filled = "processed", f"{done:,}/{total:,}", _BAR_CELLS * done // total
-    bar: Line = (("█" * filled, "good" if done >= total else "accent"), ("░" * (_BAR_CELLS - filled), "muted"))
-    left = " " + fit(name, max(6, int(width * _NAME_SHARE)))
-    return PlanRow(row(((left, ""),), (*bar, (f" {numbers:>9}", "")), width), "", f"{name}: {numbers}")
-
-
-def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]:
-    at_work = sum(agent.state in ("working", "waits") for _, agent in agents)
-    rows = [_head("Agents", f"{at_work} working" if at_work else f"{len(agents)}", width)]
-    for depth, agent in agents:
+def _agent_rows(agents: Agents, title: str, width: int) -> list[PlanRow]:
+    """Return the agents as a tree with what each does, the main one too where there are several."""
+    listed = agents.in_order()
+    if len(listed) > 1:
+        agents.main.title = title
+        listed = [(0, agents.main), *((depth + 1, agent) for depth, agent in listed)]
+    counts = Counter(agent.state for _, agent in listed)
+    note = " · ".join(f"{counts[state]} {state}" for state in ("working", "waits", "failed") if counts[state])
+    rows = [_head("Agents", note or f"{len(listed)} done", width)]
+    is_wide = width >= _WIDE
+    if is_wide:
+        rows.append(PlanRow(row(((" agent", "muted"),), ((_figures("steps", "tokens", "time"), "muted"),), width)))
+    for at, (depth, agent) in enumerate(listed):
         sign, role = AGENT_SIGNS[agent.state]
-        lead: Line = ((f" {'  ' * min(depth, 6)}{sign} ", role), (sanitize_line(agent.id), "strong"))
-        is_wide = width >= _WIDE
-        text = f"  {agent.title}" + (f" · {agent.doing}" if agent.doing and not is_wide else "")
-        note: Line = ((agent.state, "warn"),) if agent.state in ("waits", "partial") else ()
-        shown = row((*lead, (text, "muted")), note, width)
-        rows.append(PlanRow(shown, "", f"{agent.id}: {agent.title}\n{agent.doing}".strip(), agent.id))
+        first, rest = _branches([depth for depth, _ in listed], at)
+        time = f"{int(agent.elapsed_s) // 60}:{int(agent.elapsed_s) % 60:02}"
+        lead: Line = ((f" {first}", "muted"), (f"{sign} ", role), (agent.name, "strong"))
+        told = f" {agent.title}" if " " not in agent.name else agent.title.removeprefix(agent.name.partition(" ")[2])
+        doing = {"waits": "waits for you: ", "failed": "failed: ", "done": "done: "}.get(agent.state, "") + agent.doing
+        right = _figures(str(agent.steps), tokens_text(agent.tokens), time) if is_wide else f"  {time}"
+        line = row((*lead, (f" {told}".rstrip(), "muted")), ((right, "muted"),), width)
+        rows.append(PlanRow(line, "", f"{agent.name}: {agent.title}\n{doing}".strip(), agent.id))
         if is_wide:
-            below = f"   {'  ' * min(depth, 6)}{agent.doing or agent.state}"
-            rows.append(PlanRow(row(((below, role if role in ("warn", "bad") else "muted"),), (), width)))
+            below: Line = ((f" {rest}  ", "muted"), (doing, role if role in ("warn", "bad") else "muted"))
+            rows.append(PlanRow(row(below, (), width)))
     return rows
+
+
+def _figures(steps: str, tokens: str, time: str) -> str:
+    return f"{steps:>5}  {tokens:>6}  {time:>6}"
+
+
+def _branches(depths: Sequence[int], at: int) -> tuple[str, str]:
+    """Return what leads to a row of a tree, and what leads past the rows below it."""
+    depth, first, rest = depths[at], "", ""
+    for level in range(1, depth + 1):
+        later = next((each for each in depths[at + 1 :] if each <= level), 0)
+        goes_on = later == level
+        first += ("├ " if goes_on else "└ ") if level == depth else "│ " if goes_on else "  "
+        rest += "│ " if goes_on else "  "
+    return first, rest + ("│ " if depths[at + 1 : at + 2] and depths[at + 1] > depth else "")
 
 
 def _job_rows(jobs: Iterable[WaitingTask], zone: tzinfo | None, width: int) -> list[PlanRow]:

@@ -4,10 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from lmtui import paths
-from lmtui.tui.controllers.pane_controller import LayoutError, read_layout, save_layout
+from lmtui.tui.controllers.pane_controller import read_layout, save_layout
 from lmtui.tui.widgets.columns import PaneLayout
 from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running
@@ -38,20 +36,18 @@ def kept() -> PaneLayout:
     return read_layout(paths.state_dir())
 
 
-@for_each(
-    "layout",
-    [PaneLayout(), PaneLayout(("files",), 30, 50), PaneLayout(side_cells=16)],
-)
+@for_each("layout", [PaneLayout(), PaneLayout(("files", "log"))])
 def test_a_layout_comes_back_as_it_was(tmp_path: Path, layout: PaneLayout) -> None:
     save_layout(tmp_path / "new", layout)
     assert read_layout(tmp_path / "new") == layout
 
 
-def test_a_broken_file_is_an_error(tmp_path: Path) -> None:
-    for text in ("{", '{"files_cells": true}', "[]"):
-        (tmp_path / "layout.json").write_text(text)
-        with pytest.raises(LayoutError, match="cannot be read"):
-            read_layout(tmp_path)
+async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
+    paths.state_dir().mkdir(parents=True)
+    (paths.state_dir() / "layout.json").write_text('{"hidden": 1}')
+    async with at_work() as driver:
+        assert "cannot be read" in driver.text("#say").replace("\n", " ")
+        assert width(driver, "files") > 0
 
 
 async def toggle(driver: Driver, *panes: str) -> None:
@@ -85,16 +81,8 @@ async def going_to_a_hidden_pane_shows_it_and_the_column_goes_when_both_its_pane
     assert width(driver, "chat") > before
 
 
-async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
-    paths.state_dir().mkdir(parents=True)
-    (paths.state_dir() / "layout.json").write_text("{")
-    async with at_work() as driver:
-        assert "cannot be read" in driver.text("#say").replace("\n", " ")
-        assert width(driver, "files") > 0
-
-
 async def test_a_small_screen_shows_a_pane_that_is_hidden_on_a_wide_one_and_the_usual_layout_comes_back() -> None:
-    save_layout(paths.state_dir(), PaneLayout(("files", "log"), 100, 60))
+    save_layout(paths.state_dir(), PaneLayout(("files", "log")))
     async with at_work(size=SMALL) as driver:
         await driver.press("f6")
         assert 0 < width(driver, "files") <= 80
