@@ -40,9 +40,7 @@ class Scope(StrEnum):
     REVIEW = "review of effects"
     EFFECTS = "parts of an effect"
     EDIT = "changing a command"
-    BATCH = "several approvals"
     PLAN = "a plan that is proposed"
-    PLAN_GRANTS = "what a plan may do"
     REVOKE = "rules, and what is trusted"
     CONTEXT = "what fills the window"
     SIDE = "side pane"
@@ -64,8 +62,8 @@ class Scope(StrEnum):
 
 # What a question asks; its dialog has one action for all of them.
 _ANSWERS = frozenset({
-    Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.REVIEW, Scope.EFFECTS, Scope.BATCH, Scope.PLAN,
-    Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST,
+    Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.REVIEW, Scope.EFFECTS, Scope.PLAN,
+    Scope.RESTORE, Scope.TRUST, Scope.CONFIRM,
 })  # fmt: skip
 _WAYS = re.compile(r"\{(.*?)\}")
 

@@ -139,7 +139,7 @@ def _count(typed: str) -> int:
 async def undo(context: CommandContext, typed: str) -> ConfirmRestore:
     """Take back what the last steps did to files."""
     count, changes = _count(typed), _changes(context)
-    return ConfirmRestore(lambda: changes.plan_undo(count), "the last step" if count == 1 else f"the last {count} steps")
+    return ConfirmRestore(lambda: changes.plan_undo(count), "last step" if count == 1 else f"last {count} steps")
 
 
 async def redo(context: CommandContext, typed: str) -> ConfirmRestore:

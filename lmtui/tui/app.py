@@ -7,7 +7,6 @@ import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from textual import on, work
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from lmtui.tui.startup import AppStartup
 
 
-HASTY_S = 0.5
 EXIT_INTERRUPTED = 130
 
 
@@ -49,8 +47,6 @@ class LmtuiApp(ThemedApp):
     ) -> None:
         super().__init__(options or StartOptions(), now)
         self._open_host = open_host
-        self.is_stop_hasty = False  # the last escape came right behind another one
-        self._stop_at_s = float("-inf")
         self.left_session = "", ""  # the id and the title of the one that was on screen at the end
         self.animation_level = "none"
         use_keys(self.options.keys)
@@ -128,8 +124,6 @@ class LmtuiApp(ThemedApp):
 
     async def action_stop(self) -> None:
         """Close what is on top, or interrupt."""
-        now_s = monotonic()
-        self.is_stop_hasty, self._stop_at_s = now_s - self._stop_at_s < HASTY_S, now_s
         await self.run_action("screen.close_or_stop")
 
     def action_interrupt(self) -> None:

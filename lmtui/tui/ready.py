@@ -10,12 +10,11 @@ from typing import ClassVar
 from lmtui.paths import state_dir
 from lmtui.registry import features
 from lmtui.tui import summary
-from lmtui.tui.controllers.approval_controller import ApprovalController
+from lmtui.tui.controllers.approval_controller import ApprovalController, PlanController
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.command_controller import AppController, CommandController
 from lmtui.tui.controllers.file_controller import FileController
 from lmtui.tui.controllers.pane_controller import ChatController, LayoutController, PaneController
-from lmtui.tui.controllers.plan_controller import PlanController
 from lmtui.tui.controllers.prompt_controller import PromptController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.controllers.session_controller import SessionController
@@ -66,7 +65,7 @@ def connect(app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, pan
         panes,
         CommandController(workbench, actions, session_controller, changes),
         approvals,
-        PlanController(workbench),
+        PlanController(workbench, approvals),
         session_controller,
         changes,
         PromptController(workbench, sending, state_dir() / "history"),

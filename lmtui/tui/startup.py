@@ -33,9 +33,10 @@ from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_s
 from lmtui.tui.editor import has_job_control
 from lmtui.tui.keymap import rebind
 from lmtui.tui.lines.styled_text import fit, pad
+from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.modals.model_rows import short_address
 from lmtui.tui.modals.results import ClosedOnce
-from lmtui.tui.modals.trust_question import trust_dialog
+from lmtui.tui.modals.trust_question import TrustQuestion
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.ready import FEATURE_CONTROLLERS, Ready, connect
 from lmtui.tui.router import Router
@@ -160,8 +161,7 @@ class FirstRun(ClosedOnce[bool]):
     def action_first_trust(self) -> None:
         """Show what the folder brings."""
         if self._host.trust.waiting():
-            question = trust_dialog(self._host, now=self._now)
-            _ = self.app.push_screen(question, self._trust_answered)
+            _ = self.app.push_screen(ConsentDialog(TrustQuestion(self._host)), self._trust_answered)
 
     def _trust_answered(self, _: bool | None) -> None:
         self._details_line.update(self._details())
@@ -407,7 +407,7 @@ class AppStartup:
                 workbench.say("the model is scripted; tools and sandbox are real; press enter to start")
         if await asyncio.to_thread(host.trust.waiting):
             workbench.set_note("waiting for you to review this folder")
-            _ = await app.push_screen_wait(trust_dialog(host, now=app.now))
+            _ = await app.push_screen_wait(ConsentDialog(TrustQuestion(host)))
 
     async def _open_first_session(self, ready: Ready) -> None:
         options, workbench, opened = self._app.options, self._workbench, ready.session_controller

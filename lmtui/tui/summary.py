@@ -397,7 +397,6 @@ IN_A_PANE = {
 }
 EVERYWHERE = (("session.list", "sessions", 3), ("app.palette", "commands", 2), ("app.help", "help", 1))
 SHORT_VERBS = 4
-ASKED = ("Keys answer the question", "Tab to reply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,8 +422,8 @@ def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
     """Return the commands of the screen on top, and what escape does there; None if it is not a dialog."""
     question = getattr(top, "question", None)
     if question is not None:
-        found = question.choices()
-        return [each for each in found if each.id != "app.stop"], next((e.hint for e in found if e.id == "app.stop"), "close")
+        shown = command("question.reply"), command("question.chat").ways[0]
+        return shown if question.dialog.letters.type_on is not None else (), question.closing
     if not isinstance(top, ModalScreen):
         return None
     verbs = getattr(top, "verbs", lambda: of_scope(getattr(top, "SCOPE", "")))
@@ -438,13 +437,13 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
         style = "bold $background on $error" if place.is_danger else "bold $warning on $waiting-ground"
         key = "" if place.is_asked else f" · {first_key(command('session.next_waiting'))}"
         left.append(Part(f" ▲ {pluralize(place.waiting, 'approval')}{key} ", style))
-    if place.is_asked:
-        left += [Part(f"{ASKED[0]} · {ASKED[1]}", "$accent", 1)]
-    elif place.dialog is not None:
+    if place.dialog is not None:
         shown = [each for each in place.dialog[0] if each.hint and each.bound_keys]
-        left += [_key_part(each, rank + 4) for rank, each in enumerate(shown[:SHORT_VERBS])]
-        return [*left, _key_part("app.stop", 0, place.dialog[1])], [_key_part("app.help", 1, "help")]
-    elif place.pane:
+        least = 2 if place.is_asked else 4
+        left += [_key_part(each, rank + least) for rank, each in enumerate(shown[:SHORT_VERBS])]
+        right = EVERYWHERE if place.is_asked else EVERYWHERE[-1:]
+        return [*left, _key_part("app.stop", 0, place.dialog[1])], [_key_part(each, rank, verb) for each, verb, rank in right]
+    if place.pane:
         verbs = IN_A_PANE[place.pane]
         is_cut = place.rows < TALL_ROWS and len(verbs) >= SHORT_VERBS
         left += [_key_part(each, rank + 4) for rank, each in enumerate(verbs[: SHORT_VERBS - 1] if is_cut else verbs)]

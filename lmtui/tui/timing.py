@@ -91,7 +91,7 @@ STOP_AGAIN = "Esc again to stop"
 class SecondPress:
     """Tells the second press of a key soon after the first (seconds, a monotonic clock)."""
 
-    WITHIN_S = 2.0
+    WITHIN_S = 1.5
 
     def __init__(self) -> None:
         self._first_s = float("-inf")

@@ -62,6 +62,12 @@ class WorkbenchApi(Protocol):
     def type_on(self, text: str) -> None:
         """Write what was typed over a question into the prompt."""
 
+    def leave_for(self, action: str) -> None:
+        """Do what a key does that a question left the keys for."""
+
+    def draw_focus(self) -> None:
+        """Say where the keys go now."""
+
     def go_to(self, pane: str) -> None:
         """Show a pane and give it the focus."""
 

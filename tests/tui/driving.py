@@ -115,7 +115,7 @@ class Driver:
     def screen_name(self) -> str:
         """Return the name of the class of the screen on top; of a dialog, that of its question."""
         screen = self.app.screen
-        return type(screen.question if isinstance(screen, ConsentDialog) else screen).__name__
+        return type(screen.question if type(screen) is ConsentDialog else screen).__name__
 
     async def until_screen(self, name: str) -> None:
         """Wait until a screen, or a question, of this class is on top."""

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from lmtui.tui.lines.file_tree import TreeMarks, TreeRows
+from lmtui.tui.timing import SecondPress
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.columns import PaneLayout
 from tests.sets import depth, few
@@ -118,13 +119,14 @@ class _Start:
             await app.pop_screen()
         app.sessions.parked.clear()
         app.sessions.marks.clear()
-        for known in (*vars(bench.ready.approvals).values(), bench.ready.plans._left):
+        for known in vars(bench.ready.approvals).values():
             if isinstance(known, set | dict):
                 known.clear()
         for line in bench.query(AskLine):
             line.display = False
-        app.options, app.theme, app._stop_at_s = self._options, self._theme, float("-inf")
+        app.options, app.theme = self._options, self._theme
         app.clear_notifications()
+        bench._stop = SecondPress()
         clock = driver.host.clock
         clock.time = START
         become(driver.host, host)

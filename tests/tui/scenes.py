@@ -142,21 +142,21 @@ async def long_approval(driver: Driver) -> None:
 async def approval_edited(driver: Driver) -> None:
     """The command is changed before it runs."""
     await command_approval(driver)
-    await driver.press("e", to="CommandEdit")
+    await driver.press("e")
     await driver.press(*["backspace"] * 7, *"--sdist")
 
 
 async def approval_always(driver: Driver) -> None:
     """Which rule is kept, and for where."""
     await command_approval(driver)
-    await driver.press("a", to="GrantChoice")
+    await driver.press("a")
     await driver.press("down")
 
 
 async def approval_why(driver: Driver) -> None:
     """Why it asks."""
     await command_approval(driver)
-    await driver.press("question_mark", to="Explanation")
+    await driver.press("question_mark")
 
 
 async def approval_batch(driver: Driver) -> None:

@@ -28,6 +28,8 @@ async def a_task_reaches_the_session_and_escape_stops_it_and_it_goes_on(driver: 
     await driver.until(lambda: "It is fixed." in driver.text(".transcript"))
     assert "fix the bug" in driver.text(".transcript")
     await driver.press("escape")
+    assert (session.is_running, "Esc again to stop" in driver.text("#say")) == (True, True)
+    await driver.press("escape")
     assert not session.is_running
     await driver.until(lambda: "! Stopped" in driver.text(".transcript"))
     assert not driver.text("#activity").strip()

@@ -17,8 +17,7 @@ def test_ids_and_slash_names_are_unique() -> None:
 WINS_OVER_THE_APP = {
     "plan.toggle",
     "prompt.complete",
-    "request.why",
-    "request.mode",
+    "question.why",
     "reading.close",
     "log.in_chat",  # the log has no next call
     "viewer.file",  # until the text has the keys
@@ -27,10 +26,7 @@ OF_QUESTIONS = ("b", "up", "down")  # a question has these before its text
 NAMED = command_table()
 MEETING = [
     (Scope.APP, Scope.WORKBENCH, Scope.PROMPT),
-    *(
-        (Scope.APP, Scope.MOVING, scope)
-        for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)
-    ),
+    *((Scope.APP, Scope.MOVING, scope) for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)),
     *((Scope.APP, scope) for scope in (Scope.EDIT, Scope.REVOKE, Scope.FIRST_RUN)),
     (Scope.APP, Scope.MOVING, Scope.READING),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),

@@ -1,20 +1,12 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
 from tests.tui.driving import SMALL, Driver
 from tests.tui.one_app import Cases
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
-from tests.waiting import PATIENCE_S
 
 cases = Cases()
-
-
-@pytest.fixture(autouse=True)
-def _keys_in_a_row_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmtui.tui.app.HASTY_S", PATIENCE_S)
 
 
 async def scrolled_up(driver: Driver) -> None:
@@ -70,7 +62,7 @@ async def the_note_of_a_stop_ends_with_the_stop(driver: Driver) -> None:
 
 
 @cases.at(SMALL)
-async def escapes_in_a_row_do_not_stop_the_turn_that_works(driver: Driver) -> None:
+async def the_escape_that_closes_a_line_does_not_stop_the_turn(driver: Driver) -> None:
     await driver.type("go")
     await driver.press("alt+l")
     driver.app.workbench._stop.WITHIN_S = 1000.0

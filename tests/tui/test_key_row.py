@@ -24,7 +24,7 @@ async def the_key_row_stays_below_a_question(driver: Driver, size: Size) -> None
     await waits(driver, "make all")
     last = driver.text().splitlines()[-1]
     assert "▲ 1 approval" in last
-    assert "Keys answer the question" in last
+    assert "Tab message instead" in last
     amber = ground(driver, "1 approval")
     driver.host.session.end_turn()
     await driver.until_screen("Workbench")

@@ -71,7 +71,6 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.APPROVAL: ("approval_command",),
     Scope.EDIT: ("approval_edited",),
     Scope.QUESTION: ("approval_command",),
-    Scope.BATCH: ("approval_batch",),
     Scope.REVOKE: ("rules",),
     Scope.SIDE: ("workbench", "f8", "end", "enter"),
     Scope.AGENT: ("agent_chat",),
@@ -99,7 +98,6 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.HUNKS: ("approval_hunks",),
     Scope.EFFECT: ("approval_effect",),
     Scope.PLAN: ("plan_read",),
-    Scope.PLAN_GRANTS: ("plan_grants",),
     Scope.LOG: ("workbench", "f8"),
     Scope.VIEWER: ("viewer", "escape"),
     Scope.ASKING: ("files_found",),
@@ -107,7 +105,7 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
 
 # the list has the key and tells the screen what was chosen
 SAME_THING = {"first.start enter": [("select", True)]}
-GUARDS = (Scope.REQUEST, Scope.APPROVAL, Scope.QUESTION, Scope.BATCH, Scope.HUNKS, Scope.EFFECT, Scope.PLAN, Scope.RESTORE)
+GUARDS = (Scope.REQUEST, Scope.APPROVAL, Scope.QUESTION, Scope.HUNKS, Scope.EFFECT, Scope.PLAN, Scope.RESTORE)
 SCENE_KEYS = Counter(name for name, *_ in PLACES.values())
 OFTEN = [scope for scope, (name, *_) in PLACES.items() if scope in GUARDS or SCENE_KEYS[name] > 1]  # several in one app
 

@@ -145,5 +145,5 @@ async def play(scene: Scene, driver: Driver) -> None:
 def check(driver: Driver) -> None:
     screen = driver.app.screen
     assert not illegible(driver.app)
-    if isinstance(screen, ConsentDialog) and screen.shows_live:
+    if isinstance(screen, ConsentDialog) and screen.shows_live and screen.inner is None:
         assert is_brightest_waiting(driver.app)

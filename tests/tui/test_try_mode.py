@@ -58,8 +58,7 @@ async def the_end_and_a_close_are_asked_about_while_something_waits(driver: Driv
     assert driver.app.is_running
     closing = driver.host.session
     for key, is_closed in (("n", False), ("y", True)):
-        await driver.type("/close")
-        await driver.press("enter", to="Confirm")
+        await driver.type("/close", "Confirm")
         await driver.press(key)
         await driver.until(lambda: driver.screen_name != "Confirm")
         await driver.settle()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from textual import work
 from textual.content import Content
@@ -14,7 +13,7 @@ from lmtui.core.permissions.rules import SOURCES, Rule
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import Changes, Files, Restoration
-from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
+from lmtui.tui.commands import Command, Scope, command, first_key, key_of, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, join_roles, pad
@@ -132,8 +131,8 @@ def _heading(effect: str) -> Line:
     return (word, join_roles("strong", role)), (f"  {meaning}", "muted")
 
 
-_TITLES = {"undo": "Undo", "redo": "Do again", "restore": "Put back", "rewind": "Rewind to before this turn"}
-_NO_FILES = "No file changes."
+_VERBS = {"undo": "undo", "redo": "redo", "restore": "revert", "rewind": "rewind"}
+_DONE = {"undo": f"Undone · {key_of('undo.again')} redo", "redo": f"Redone · {key_of('undo.last')} undo"}
 
 
 class RestoreQuestion(Question[str | None]):
@@ -142,17 +141,17 @@ class RestoreQuestion(Question[str | None]):
     A yes needs no reading: what was undone can be done again.
     """
 
-    scope: ClassVar[Scope] = Scope.RESTORE
-    guarded: ClassVar[tuple[str, ...]] = ("restore.yes", "restore.talk")
-    decisions: ClassVar[tuple[str, ...]] = ("restore.yes", "restore.talk", "restore.no")
+    scopes = (Scope.RESTORE,)
+    guarded = ("restore.yes", "restore.talk")
+    decisions = ("restore.yes", "restore.look", "restore.talk", "restore.no")
     takes_side = True
-    needs_reading: ClassVar[bool] = False
+    needs_reading = False
 
     def __init__(self, plan: Restoration, what: str) -> None:
         self._diff = DiffView()
         super().__init__(self._diff)
         self._plan, self._what = plan, what
-        self._diff.empty_text = _NO_FILES
+        self._diff.empty_text = "No file changes."
 
     def begin(self) -> None:
         """Show what would change."""
@@ -160,35 +159,33 @@ class RestoreQuestion(Question[str | None]):
 
     def headline(self, width: int) -> Content:
         """Return what would be done, and how much of it."""
-        changes = self._plan.changes
+        changes, verb = self._plan.changes, _VERBS.get(self._plan.action, sanitize_line(self._plan.action)).capitalize()
         added, removed = sum(each.added_lines for each in changes), sum(each.removed_lines for each in changes)
         counts = f"{pluralize(len(changes), 'file')}  +{added} {MINUS}{removed}" if changes else "no files"
-        title = _TITLES.get(self._plan.action, sanitize_line(self._plan.action))
-        return titled(f"{title}: {sanitize_path(self._what)}" if self._what else title, counts, "$text-muted", width)
+        return titled(" ".join(filter(None, (verb, sanitize_path(self._what)))) + "?", counts, "$text-muted", width)
 
     def notes(self) -> Content:
         """Return what is against it, and what it leaves out."""
         lines: list[Content] = []
         if len(self._plan.changes) == 1:
             lines.append(Content.styled(sanitize_path(self._plan.changes[0].path), "$text-muted"))
-        for words, names, style, names_style in (
-            ("refused: changed in the meantime: ", self._plan.conflicts, "bold $error", "$error"),
-            ("these are replaced, and their current content is lost: ", self._plan.unkept, "$warning", "$warning"),
-            ("not covered, they stay as they are: ", self._plan.left_out, "$text-muted", "$warning"),
+        for lead, names, after, style in (
+            ("Refused: changed in the meantime: ", self._plan.conflicts, "", "$error"),
+            ("Replaced, and their current content is lost: ", self._plan.unkept, "", "$warning"),
+            ("Left alone: ", self._plan.left_out, " (not tracked)", "$text-muted"),
         ):
             if names:
-                lines.append(Content.assemble((words, style), (names_text(names), names_style)))
+                lines.append(Content.styled(f"{lead}{names_text(names)}{after}", style))
         return Content("\n").join(lines)
 
-    def preferred(self) -> str:
-        """Return the answer that is chosen first: nothing changes by Enter alone."""
-        return "restore.no"
+    def left_out(self) -> Collection[str]:
+        """Return the ids of the answers that mean nothing here."""
+        talk = () if self._plan.action == "rewind" else ("restore.talk",)
+        return *talk, "restore.yes" if self._plan.conflicts else "restore.look"
 
-    def choices(self) -> Sequence[Command]:
-        """Return what can be answered."""
-        first = "restore.look" if self._plan.conflicts else "restore.yes"
-        ids = [first, *(["restore.talk"] if self._plan.action == "rewind" else []), "restore.no"]
-        return [*map(command, ids), closing()]
+    def words(self) -> Mapping[str, str]:
+        """Return the word for what would be done."""
+        return {"restore.yes": _VERBS.get(self._plan.action, "yes")}
 
     def values(self) -> Mapping[str, str | None]:
         """Return what each answer gives: what is put back, or None for nothing."""
@@ -252,12 +249,14 @@ class ChangeController:
             if not (planned.changes or planned.calls or planned.conflicts or planned.turn_id):
                 self._tell("nothing would change")
                 return False
-            way = await self._workbench.app.push_screen_wait(ConsentDialog(RestoreQuestion(planned, what), self._workbench.now))
+            way = await self._workbench.app.push_screen_wait(ConsentDialog(RestoreQuestion(planned, what)))
             if way == "look":
                 self.show(planned.conflicts[0], is_whole=True)
             if way not in ("all", "talk"):
                 return False
             await changes.apply(planned, with_files=way == "all")
+            if planned.action in _DONE:
+                self._tell(_DONE[planned.action])
         except LmtuiError as error:
             self._tell(error.full_text(), is_error=True)
             return False

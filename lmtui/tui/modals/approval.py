@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
 from time import monotonic
 from typing import Any, ClassVar
 
-from textual import events
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
 from lmtui.core.event_text import SHELL, dangers_of
 from lmtui.core.events import ApprovalRequested, Outcome
@@ -22,158 +16,73 @@ from lmtui.core.permissions.suggested_rules import SCOPE_TEXTS, Grant, grants
 from lmtui.core.sanitize import escape_invisible_line
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL
-from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
-from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.commands import Scope
+from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.patch import FilePatch, divided, parse_patch
 from lmtui.tui.lines.styled_text import STYLES, Line, Span, StyleRole, fit, join_roles
+from lmtui.tui.lines.table import Table
 from lmtui.tui.modals import approval_text as texts
 from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
-from lmtui.tui.modals.consent import DEAD_TIME_S, InputDelay, Question
-from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.picker import AskText, Reading
-from lmtui.tui.modals.results import AllAnswered, Dismissed, VeiledScreen
+from lmtui.tui.modals.consent import Question, YesNo
+from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.session_state import SessionState
-from lmtui.tui.timing import STOP_AGAIN, SecondPress, call_after
-from lmtui.tui.widgets.bars import Verbs
+from lmtui.tui.timing import STOP_AGAIN, SecondPress
 
 SPLIT_FROM = 89  # two columns of 44 and the line between them
 MOST_SIGNS = 20
-
-
-class CommandEdit(VeiledScreen[bool]):
-    """A field with the command; its `text` can be read when it is closed, so that nothing written is lost by going back."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.EDIT, Scope.APP)
-
-    SCOPE: ClassVar[Scope] = Scope.EDIT
-
-    def __init__(self, text: str, now: Callable[[], datetime]) -> None:
-        super().__init__()
-        self._dead_time = InputDelay(now)
-        self._field = TextArea(text, compact=True, highlight_cursor_line=False, show_line_numbers=False, id="command-edit")
-        self._field.cursor_blink = False
-        self._verbs = Verbs()
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box"):
-            yield Static("Edit command", classes="box-title", markup=False)
-            yield self._field
-            yield Static("The model will see the edited command.", classes="hint box-text", markup=False)
-            yield self._verbs
-
-    def on_mount(self) -> None:
-        self._field.focus()
-        self._field.move_cursor(self._field.document.end)
-        self._verbs.show([*of_scope(Scope.EDIT), closing("cancel (keeps text)")])
-        self._dead_time.restart()
-
-    @property
-    def text(self) -> str:
-        """Return what is written there."""
-        return self._field.text
-
-    def action_edit_send(self) -> None:
-        """Run what is written there."""
-        if self.text.strip() and self._dead_time.is_over:
-            _ = self.dismiss(result=True)
-
-    def action_edit_newline(self) -> None:
-        """Begin another line."""
-        self._field.insert("\n")
-
-
 SCOPE_CELLS = max(len(word) for word in SCOPE_TEXTS.values()) + 2
 
 
-class GrantChoice(ListDialog[Grant, Grant | None]):
-    """Lists what may be granted, the narrowest marked; nothing is granted in the first moment."""
+class GrantTable(Table[Grant]):
+    """Lists what may be granted, the narrowest marked; `about` says all of the marked one."""
 
-    NAME, HEADING, CHOOSING, CLOSING = "grant", "Always allow what?", "allow always", "back"
+    def __init__(self, found: Sequence[Grant], about: Static) -> None:
+        super().__init__(_grant_line, id="grants")
+        self._about = about
+        self.show(found)
+        self.styles.height = len(found)
 
-    def __init__(self, grants: Sequence[Grant], now: Callable[[], datetime]) -> None:
-        super().__init__()
-        self._grants = grants
-        self._dead_time = InputDelay(now)
-
-    def on_mount(self) -> None:
-        self.show(self._grants)
-        self._dead_time.restart()
-
-    def key(self, row: Grant) -> Grant:
-        return row
-
-    def line(self, row: Grant, width: int) -> Line:
-        """Return where a rule would apply, and the rule; all of it is below the list."""
-        scope = SCOPE_TEXTS[row.scope].ljust(SCOPE_CELLS)
-        return (scope, "muted"), (fit(escape_invisible_line(row.rule), max(0, width - SCOPE_CELLS)), "")
-
-    def about(self, row: Grant | None) -> tuple[str | Content, Sequence[Command]]:
-        """Return what the marked one means."""
-        if row is None:
-            return "", ()
-        meaning = f"\nallowed without asking {SCOPE_MEANINGS[row.scope]}, until you revoke it in /rules"
-        text = Content.assemble((escape_invisible_line(row.rule), "$accent"), (meaning, "$text-muted"))
-        return text, self.verbs()
-
-    def act(self) -> None:
-        """Grant what is marked."""
-        if self.current is not None and self._dead_time.is_over:
-            _ = self.dismiss(self.current)
+    def on_table_marked(self) -> None:
+        """Say what the marked one means."""
+        if (grant := self.current) is not None:
+            meaning = f"\nallowed without asking {SCOPE_MEANINGS[grant.scope]}, until you revoke it in /rules"
+            self._about.update(Content.assemble((escape_invisible_line(grant.rule), "$accent"), (meaning, "$text-muted")))
 
 
-class Explanation(Reading[events.Key]):
-    """Says why something is asked and what each answer does; the key of an answer closes it and is the result."""
-
-    def __init__(self, request: ApprovalRequested, state: SessionState, question: Question[Any]) -> None:
-        super().__init__("Why am I asked?", texts.explanation(request, state, question.scope))
-        self._question = question
-
-    def on_key(self, event: events.Key) -> None:
-        ids = {*self._question.decisions, *self._question.guarded}
-        if any(each.id in ids and event.key in each.bound_keys for each in self._question.choices()):
-            event.stop()
-            _ = self.dismiss(event)
+def _grant_line(grant: Grant, width: int) -> Line:
+    scope = SCOPE_TEXTS[grant.scope].ljust(SCOPE_CELLS)
+    return (scope, "muted"), (fit(escape_invisible_line(grant.rule), max(0, width - SCOPE_CELLS)), "")
 
 
-class Batch(Question[AllAnswered | None]):
+class Batch(YesNo):
     """Lists requests as they were when it was opened; what comes later is not answered by it."""
 
-    scope: ClassVar[Scope] = Scope.BATCH
-    guarded: ClassVar[tuple[str, ...]] = ("batch.once",)
-    decisions: ClassVar[tuple[str, ...]] = ("batch.once", "batch.no")
-    takes_side = True
+    guarded = ("confirm.yes",)
+    needs_reading = takes_side = True
 
     def __init__(self, requests: Sequence[ApprovalRequested], state: SessionState) -> None:
-        super().__init__(PageView(self._lines))
-        self._requests, self.state = tuple(requests), state
-        self.is_danger = any(map(dangers_of, self._requests))
-        self._can_allow = not self.is_danger and not any(map(texts.deletes, self._requests))
+        super().__init__(f"{len(requests)} approvals pending", "", "allow all once", "deny all")
+        self.body, self.has_delay = PageView(self._lines), True
+        self.requests, self._state = tuple(requests), state
+        self.is_danger = any(map(dangers_of, requests))
+        self._can_allow = not self.is_danger and not any(map(texts.deletes, requests))
 
     def _lines(self, width: int) -> list[Line]:
         found: list[Line] = []
-        for number, request in enumerate(self._requests, 1):
-            head, *rest = request_lines(request, self.state, width)
-            found += [*([()] if found else []), ((f"{number} of {len(self._requests)}  ", "muted"), *head), *rest]
+        for number, request in enumerate(self.requests, 1):
+            head, *rest = request_lines(request, self._state, width)
+            found += [*([()] if found else []), ((f"{number} of {len(self.requests)}  ", "muted"), *head), *rest]
         return found
-
-    def headline(self, width: int) -> Content:
-        """Return how many are asked."""
-        return Content.styled(f"{len(self._requests)} approvals pending"[:width], "bold $warning")
 
     def notes(self) -> Content:
         """Return what a yes means."""
         return Content.styled("Allows each once; no rule is saved", "$text-muted")
 
-    def choices(self) -> Sequence[Command]:
-        """Return the answers to all of them; what is dangerous or deletes files is not allowed together with others."""
-        return [each for each in of_scope(Scope.BATCH) if each.id != "batch.once" or self._can_allow] + [closing("back")]
-
-    def values(self) -> Mapping[str, AllAnswered]:
-        """Return what the answers give, for all requests."""
-        ids = tuple(request.approval_id for request in self._requests)
-        return {"batch.once": AllAnswered(ids, Answer(Outcome.ONCE)), "batch.no": AllAnswered(ids, Answer(Outcome.NO))}
+    def left_out(self) -> Collection[str]:
+        """Return the yes where one is dangerous or deletes files: it is not allowed together with others."""
+        return () if self._can_allow else ("confirm.yes",)
 
 
 Decided = Answer | AllAnswered | Dismissed | None
@@ -182,14 +91,17 @@ Decided = Answer | AllAnswered | Dismissed | None
 class Approval(Question[Decided]):
     """Shows one request, over the prompt: text that is typed or pasted goes there."""
 
-    also: ClassVar[tuple[str, ...]] = (*(each.id for each in of_scope(Scope.REQUEST)), "diff.split")
-    scope: ClassVar[Scope] = Scope.APPROVAL
-    guarded: ClassVar[tuple[str, ...]] = (
-        "approve.once", "request.session", "request.always", "approve.try", "approve.edit", "approve.anyway",
-    )  # fmt: skip
-    decisions: ClassVar[tuple[str, ...]] = (
-        "approve.once", "request.session", "request.always", "approve.try", "approve.no", "request.because", "approve.anyway",
-    )  # fmt: skip
+    scopes: ClassVar[tuple[str, ...]] = (Scope.APPROVAL, Scope.REQUEST, Scope.DIFF)
+    guarded: Sequence[str] = ("approve.once", "request.session", "request.always", "approve.try", "approve.edit")
+    decisions: Sequence[str] = (
+        "approve.once",
+        "request.session",
+        "request.always",
+        "approve.no",
+        "request.because",
+        "approve.try",
+    )
+    closing = "Esc stop"
 
     def __init__(
         self,
@@ -202,9 +114,11 @@ class Approval(Question[Decided]):
         super().__init__(body or self._diff or PageView(lambda width: texts.body_lines(request, width)))
         self.request, self.state = request, state
         self._stop = SecondPress()
-        self._draft = request.text
         self.takes_side = self._diff is not None
         self.is_danger = bool(dangers_of(request))
+        if self.is_danger:
+            self.guarded = ("approve.anyway", "approve.try", "approve.edit")
+            self.decisions = ("approve.no", "request.because", "approve.edit", "approve.try", "approve.anyway")
 
     def close(self) -> None:
         """Interrupt the turn on the second request: the first may have been meant for what was open before."""
@@ -213,9 +127,9 @@ class Approval(Question[Decided]):
         else:
             self.dialog.app.notify(STOP_AGAIN, markup=False, timeout=SecondPress.WITHIN_S)
 
-    def leave_to_type(self) -> None:
-        """Close so that the text goes to the prompt."""
-        _ = self.dialog.dismiss(Dismissed.TYPING)
+    def leave(self, *, is_typing: bool) -> None:
+        """Set it and the others of its session aside."""
+        _ = self.dialog.dismiss(Dismissed.TYPING if is_typing else Dismissed.AWAY)
 
     def begin(self) -> None:
         """Show the change."""
@@ -230,14 +144,9 @@ class Approval(Question[Decided]):
         """Return how much, where, within which limits, and what no rule covers."""
         return texts.notes(self.request)
 
-    def preferred(self) -> str:
-        """Return the answer that is chosen first: a dangerous command is denied."""
-        return "approve.no" if self.is_danger else "approve.once"
-
-    def choices(self) -> Sequence[Command]:
-        """Return what can be answered to this request."""
-        left_out = self.left_out()
-        return [*(worded(each, self._diff) for each in self.commands() if each.id not in left_out), _stopping()]
+    def reasons(self) -> Sequence[str]:
+        """Return why it is asked, and what is granted."""
+        return texts.explanation(self.request, self.state)
 
     def left_out(self) -> set[str]:
         """Return the ids of the answers that mean nothing here."""
@@ -252,6 +161,10 @@ class Approval(Question[Decided]):
         if self._diff is None or not self._diff.source.can_split:
             found.add("diff.split")
         return found
+
+    def words(self) -> Mapping[str, str]:
+        """Return the word for the other form of the change."""
+        return {"diff.split": split_word(is_split=self._diff is not None and self._diff.source.is_split)}
 
     def values(self) -> Mapping[str, Decided]:
         """Return what the answers give that need no more words."""
@@ -271,9 +184,7 @@ class Approval(Question[Decided]):
             "request.always": self._choose_rule,
             "request.because": self._refuse_with_reason,
             "approve.edit": self._edit,
-            "request.why": lambda: self.dialog.app.push_screen(Explanation(self.request, self.state, self), self._pass_on),
-            "request.batch": lambda: self.dialog.ask(Batch([*self.state.approvals.values()], self.state), self._leave_with),
-            "request.mode": self._explain_mode,
+            "request.batch": self._review_all,
             "diff.split": self._toggle_split,
         }
 
@@ -283,63 +194,48 @@ class Approval(Question[Decided]):
             self.dialog.call_after_refresh(self.dialog.draw)
 
     def _choose_rule(self) -> None:
-        def granted(grant: Grant | None) -> None:
-            if grant is not None:
-                _ = self.dialog.dismiss(Answer(Outcome.ALWAYS, rule=grant.number, scope=grant.scope))
+        about = Static(markup=False)
+        table = GrantTable(grants(self.request), about)
 
-        _ = self.dialog.app.push_screen(GrantChoice(grants(self.request), self.dialog.now), granted)
+        def grant() -> None:
+            if (chosen := table.current) is not None:
+                _ = self.dialog.dismiss(Answer(Outcome.ALWAYS, rule=chosen.number, scope=chosen.scope))
+
+        self.dialog.open_inner("Always allow what?", table, "Enter allow always · Esc back", grant, about)
+        self.dialog.restart_delay()
 
     def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""
-        edit = CommandEdit(self._draft, self.dialog.now)
 
-        def edited(is_sent: bool | None) -> None:
-            self._draft = edit.text
-            if is_sent:
-                _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=edit.text if edit.text != self.request.text else ""))
+        def run(text: str) -> None:
+            if text.strip():
+                _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
-        _ = self.dialog.app.push_screen(edit, edited)
+        self.dialog.write("approve.edit", "Edit the command (the model will see it)", run, self.request.text)
+        self.dialog.restart_delay()
 
-    def _pass_on(self, key: events.Key | None) -> None:
-        """Answer with a key that was pressed in the explanation, once the question has been there for a moment."""
-        if key is not None:
-            call_after(self.dialog, DEAD_TIME_S * 1.2, lambda: self.dialog.post_message(events.Key(key.key, key.character)))
+    def _review_all(self) -> None:
+        batch = Batch([*self.state.approvals.values()], self.state)
+        ids = tuple(request.approval_id for request in batch.requests)
 
-    def _leave_with(self, answered: Answer | AllAnswered | None) -> None:
-        if answered is not None:
-            _ = self.dialog.dismiss(answered)
+        def answered(is_allowed: bool | None) -> None:
+            if is_allowed is not None:
+                _ = self.dialog.dismiss(AllAnswered(ids, Answer(Outcome.ONCE if is_allowed else Outcome.NO)))
 
-    def _explain_mode(self) -> None:
-        """Say why the key for plan mode does nothing here."""
-        key = first_key(command("plan.toggle"))
-        text = f"The mode stays {self.state.mode or 'as it is'} until this is answered; then {key} changes it"
-        self.dialog.app.notify(text, markup=False)
+        self.dialog.ask(batch, answered)
 
     def _refuse_with_reason(self) -> None:
         verb = "Discard" if self.request.tool == EFFECT_TOOL else "Deny"
-        ask = AskText(f"{verb} with reason", placeholder="Reason (sent to the model)")
 
-        def refuse(reason: str | None) -> None:
-            self._leave_with(Answer(Outcome.NO, feedback=reason) if reason is not None else None)
+        def refuse(reason: str) -> None:
+            _ = self.dialog.dismiss(Answer(Outcome.NO, feedback=reason.strip()))
 
-        _ = self.dialog.app.push_screen(ask, refuse)
-
-
-def _stopping() -> Command:
-    return closing(f"{first_key(closing())} stop")
-
-
-def worded(each: Command, diff: DiffView | None) -> Command:
-    """Return a choice with the word for what it would do now."""
-    is_split = diff is not None and diff.source.is_split
-    return replace(each, hint="one column" if is_split else "two columns") if each.id.endswith(".split") else each
+        self.dialog.write("request.because", f"{verb} with reason (sent to the model)", refuse)
 
 
 _DECIDED: dict[bool | None, tuple[str, StyleRole, str]] = {
     True: ("accepted", "good", "✓ "), False: ("rejected", "bad", "✗ "), None: ("undecided", "muted", "")
 }  # fmt: skip
-_MORE = "More of this hunk below: Space scrolls"
-_MORE_OF_ALL = "Scroll to the end to accept everything"
 
 
 def is_divisible(request: ApprovalRequested) -> bool:
@@ -354,13 +250,9 @@ def _divided(request: ApprovalRequested) -> tuple[FilePatch, ...]:
 class HunkApproval(Approval):
     """Shows a change hunk by hunk.  What was accepted is applied when the user says so, or all of it is answered at once."""
 
-    scope: ClassVar[Scope] = Scope.HUNKS
-    guarded: ClassVar[tuple[str, ...]] = ("hunks.all", "request.session", "request.always")
-    decisions: ClassVar[tuple[str, ...]] = (
-        "hunks.yes", "hunks.no", "request.because", "hunks.all", "hunks.none", "request.session", "request.always",
-        "hunks.done",
-    )  # fmt: skip
-    moves = "hunk"
+    scopes = (Scope.HUNKS, Scope.REQUEST, Scope.DIFF)
+    guarded = ("hunks.yes", "hunks.all", "request.session", "request.always")
+    decisions = ("hunks.yes", "hunks.no", "request.because", "hunks.all", "hunks.done", "hunks.none")
     _diff: DiffView
 
     def __init__(self, request: ApprovalRequested, state: SessionState) -> None:
@@ -371,6 +263,12 @@ class HunkApproval(Approval):
     def begin(self) -> None:
         """Show the change."""
         self._diff.show_patches(_divided(self.request))
+
+    def take_over(self, before: Question[Any]) -> None:
+        """Go on with what was decided."""
+        super().take_over(before)
+        if isinstance(before, HunkApproval):
+            self._decided, self._seen = before._decided, before._seen
 
     def headline(self, width: int) -> Content:
         """Return what is asked, which hunk is marked, and what was decided so far."""
@@ -394,22 +292,24 @@ class HunkApproval(Approval):
         is_decided = len(self._decided) == self.request.hunks
         return ("hunks.done" if self._accepted else "hunks.none") if is_decided else "hunks.yes"
 
-    def choices(self) -> Sequence[Command]:
-        """Return what can be answered now, with how many hunks would be applied."""
-        left_out = self.left_out() | (set() if self._accepted else {"hunks.done"})
-        words = {"hunks.done": f"apply {len(self._accepted)} of {self.request.hunks}", "request.because": "reject with reason…"}
-        found = [worded(each, self._diff) for each in self.commands() if each.id not in left_out]
-        return [*(replace(each, hint=words.get(each.id, each.hint)) for each in found), _stopping()]
+    def left_out(self) -> set[str]:
+        """Return the ids of the answers that mean nothing now: there must be something to apply."""
+        return super().left_out() | (set() if self._accepted else {"hunks.done"})
 
-    def dimmed(self) -> Collection[str]:
-        """Return what does not count yet: a hunk must have been seen, and a yes to all of it needs all of it."""
-        single = () if self._is_hunk_live else ("hunks.yes",)
-        return (*super().dimmed(), *single, *(() if self.dialog.is_awake else ("hunks.done",)))
+    def words(self) -> Mapping[str, str]:
+        """Return how many hunks would be applied."""
+        applied = f"apply {len(self._accepted)} of {self.request.hunks}"
+        return {**super().words(), "hunks.done": applied, "request.because": "reject with reason…"}
 
-    def more_text(self) -> str:
-        """Say what is to be seen of this hunk."""
-        self._note_seen()
-        return _MORE_OF_ALL if self._current in self._seen else _MORE
+    def is_read(self, answer: str) -> bool:
+        """Tell whether the end of the hunk was seen that would be accepted; a yes to all of it needs all of it."""
+        if answer != "hunks.yes":
+            return super().is_read(answer)
+        diff = self._diff
+        if self.dialog.fit.is_done and diff.size.height:
+            top, bottom = diff.scroll_offset.y, diff.scroll_offset.y + diff.size.height
+            self._seen |= {number for number, end in enumerate(diff.source.layout.hunk_ends) if top < end <= bottom}
+        return self._current in self._seen
 
     def at_another_part(self) -> None:
         """Mark the hunk that the reader is at."""
@@ -439,22 +339,7 @@ class HunkApproval(Approval):
     def _accepted(self) -> tuple[int, ...]:
         return tuple(number for number, is_accepted in sorted(self._decided.items()) if is_accepted)
 
-    @property
-    def _is_hunk_live(self) -> bool:
-        self._note_seen()
-        return self._current in self._seen and self.dialog.is_awake
-
-    def _note_seen(self) -> None:
-        """Take note of the hunks whose end is in view."""
-        diff = self._diff
-        if not self.dialog.fit.is_done or not diff.size.height:
-            return
-        top, bottom = diff.scroll_offset.y, diff.scroll_offset.y + diff.size.height
-        self._seen |= {number for number, end in enumerate(diff.source.layout.hunk_ends) if top < end <= bottom}
-
     def _decide(self, *, is_accepted: bool) -> None:
-        if is_accepted and not self._is_hunk_live:
-            return
         self._decided[self._current] = is_accepted
         self.dialog.picked = ""
         open_ones = [number for number in range(self.request.hunks) if number not in self._decided]

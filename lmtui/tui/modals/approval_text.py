@@ -15,10 +15,9 @@ from lmtui.core.permissions.command_search import WITH_SUBCOMMANDS
 from lmtui.core.permissions.dangerous_commands import Danger
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.shell_grammar import outline, word_set
-from lmtui.core.permissions.suggested_rules import grants
-from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, show_controls
+from lmtui.core.sanitize import escape_invisible_line, sanitize, sanitize_line, show_controls
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind
-from lmtui.tui.commands import Scope, command, first_key, of_scope
+from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.diff_layout import diff_lines
 from lmtui.tui.lines.page_view import whole_line, whole_text
@@ -79,8 +78,12 @@ def conditions(request: ApprovalRequested, state: SessionState) -> list[tuple[st
     folder = sanitize_line(request.cwd)
     if state.workspace and (folder == "/workspace" or folder.startswith("/workspace/")):
         folder = sanitize_line(folder_text(Path(state.workspace + folder.removeprefix("/workspace")), Path.home()))
-    found = [(where, style), (f"in {folder}" if folder else "", "$text-muted"), (sanitize_line(request.limits), "$text-muted")]
+    limits = _MEMORY.sub("", sanitize_line(request.limits))
+    found = [(where, style), (f"in {folder}" if folder else "", "$text-muted"), (limits, "$text-muted")]
     return [each for each in found if each[0]]
+
+
+_MEMORY = re.compile(r", [\d,]+ MB")  # who is asked need not know
 
 
 def notes(request: ApprovalRequested) -> Content:
@@ -124,54 +127,26 @@ def new_parts(request: ApprovalRequested) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = Scope.APPROVAL) -> list[str]:
-    """Return why it asks and what each answer would do, as paragraphs; the keys are those of the question's scope."""
+def explanation(request: ApprovalRequested, state: SessionState) -> list[str]:
+    """Return why it asks and what a yes means, in at most four lines."""
+    why, dangers = f"{why_text(request)}." if request.why else "No rule allows it.", dangers_of(request)
     if request.tool == EFFECT_TOOL:
-        return _effect_explanation(request)
-    keys = _keys_of(scope)
-    if scope is Scope.HUNKS:
-        keys |= {"once": keys["all"], "no": keys["none"]}
-
-    found = [f"{why_text(request)}." if request.why else "No rule allows it."]
-    found += [f"Dangerous: {sanitize_line(escape_invisible_line(each.text))}." for each in dangers_of(request)]
-    if request.uncovered:
-        found.append("No rule allows: " + " · ".join(escape_invisible_line(part) for part in request.uncovered))
-    where = " · ".join(text for text, _ in conditions(request, state))
-    count = f"{pluralize(request.commands, 'command')} · " if request.commands else ""
-    found.append(f"It would run here: {count}{where}")
-    found.append(f"{keys['anyway' if dangers_of(request) else 'once']}  allows it once; no rule is saved.")
-    if request.suggested_rule and not dangers_of(request):
-        rule = escape_invisible_line(request.suggested_rule)
-        found.append(f"{keys['session']}  also allows {rule} without asking until this session ends.")
-        offered = " · ".join(dict.fromkeys(escape_invisible_line(grant.rule) for grant in grants(request)))
-        found.append(f"{keys['always']}  adds a rule that you choose next, for this folder or everywhere: {offered}")
+        ran = f"{escape_invisible_line(effect_command(request))}  ran in a copy: nothing has changed in your folder yet."
+        return [why, ran, "Files whose deletion is undecided stay. What is applied can be undone."]
+    found = [why]
+    if dangers:
+        found.append(f"Dangerous: {'; '.join(sanitize_line(escape_invisible_line(each.text)) for each in dangers)}.")
+    elif [*request.uncovered] != new_parts(request):
+        found.append(f"No rule allows  {',  '.join(map(escape_invisible_line, request.uncovered))}")
     if request.tool == SHELL:
-        found.append(f"{keys['edit']}  edits the command first; only the edited command runs, once.")
-    if request.can_try:
-        found.append(f"{keys['try']}  runs it in an overlay, where it cannot change your files, and asks about its effect.")
-    found.append(f"{keys['no']}  denies it. {keys['because']}  denies it and tells the model why.")
-    if request.digest:
-        found.append(f"Exactly what is shown is what happens; its SHA-256 is {sanitize_line(request.digest)}.")
+        found.append(f"It would run here: {' · '.join(text for text, _ in conditions(request, state))}")
+    elif has_difference(request):
+        found.append("Nothing is written before you allow it. What is written can be undone.")
+    if request.suggested_rule and not dangers:
+        keys = [first_key(command(each)) for each in ("request.session", "request.always")]
+        rule = escape_invisible_line(request.suggested_rule)
+        found.append(f"{keys[0]} also allows {rule} until this session ends, {keys[1]} adds a rule that you choose.")
     return found
-
-
-def _keys_of(*scopes: Scope) -> dict[str, str]:
-    return {each.id.partition(".")[2]: first_key(each) for each in of_scope(*scopes, Scope.REQUEST)}
-
-
-def _effect_explanation(request: ApprovalRequested) -> list[str]:
-    keys = _keys_of(Scope.EFFECT, Scope.EFFECTS, Scope.DIFF)
-    found = [
-        f"{why_text(request)}. Nothing has changed in your folder yet.",
-        f"The command: {escape_invisible_line(effect_command(request))}",
-        f"{keys['apply']}  applies what is chosen; /undo reverts it. Files whose deletion is undecided stay.",
-        f"{keys['toggle']}  applies or skips the selected file, or the selected hunk in the diff.",
-        f"{keys['deletions']}  deletes every file that is listed as deleted. {keys['everything']}  applies everything.",
-        f"{keys['no']}  applies nothing. {keys['because']}  applies nothing and tells the model why.",
-        f"{command('effects.hunk').key_text}  go from hunk to hunk. {keys['split']}  switches columns. {keys['zoom']}  zooms.",
-        f"{keys['output']}  shows the output. {keys['later']}  asks later; your choices stay.",
-    ]
-    return [*found, f"The SHA-256 of what was asked is {sanitize_line(request.digest)}."] if request.digest else found
 
 
 def effect_command(request: ApprovalRequested) -> str:

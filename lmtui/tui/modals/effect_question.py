@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from textual.content import Content
 
@@ -13,11 +12,12 @@ from lmtui.core.look_alikes import approval_warning
 from lmtui.core.sanitize import escape_invisible_line, sanitize, sanitize_line
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EffectKind
-from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
+from lmtui.tui.commands import Scope
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import fit_middle
+from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals import approval_text as texts
-from lmtui.tui.modals.approval import Approval, Decided, worded
+from lmtui.tui.modals.approval import Approval, Decided
+from lmtui.tui.modals.consent import Question
 from lmtui.tui.modals.picker import Reading
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part
@@ -38,7 +38,7 @@ def also_of(request: ApprovalRequested) -> list[str]:
 
 def title_of(request: ApprovalRequested, state: SessionState) -> tuple[list[Part], list[Part]]:
     """Return the first row: the command, how it ended and where it ran."""
-    command = fit_middle(escape_invisible_line(texts.effect_command(request)), COMMAND_CELLS)
+    command = fit(escape_invisible_line(texts.effect_command(request)), COMMAND_CELLS)
     ended = sanitize_line(request.limits)
     sign = ("✓ ", "$success") if ended.startswith("exit 0") else ("✗ ", "$error")
     notes = [Part(Content.assemble(sign, (ended, "$text")), "", 1)] if ended else []
@@ -52,14 +52,11 @@ def title_of(request: ApprovalRequested, state: SessionState) -> tuple[list[Part
 class EffectApproval(Approval):
     """Lets each part of an effect be applied or skipped, once the user says so."""
 
-    scope: ClassVar[Scope] = Scope.EFFECT
-    guarded: ClassVar[tuple[str, ...]] = ("effect.apply",)
-    decisions: ClassVar[tuple[str, ...]] = (
-        "effect.apply", "effect.no", "effects.toggle", "effects.deletions", "effects.everything", "request.because",
-    )  # fmt: skip
+    scopes = (Scope.EFFECT, Scope.EFFECTS, Scope.REQUEST, Scope.DIFF)
+    guarded = ("effect.apply",)
+    decisions = ("effect.apply", "effect.no", "effects.toggle", "effects.deletions", "request.because", "effects.everything")
     at_once: ClassVar[tuple[str, ...]] = ("effects.toggle", "effects.hunk")
-    also: ClassVar[tuple[str, ...]] = tuple(each for each in Approval.also if each not in ("request.session", "request.always"))
-    needs_reading: ClassVar[bool] = False
+    needs_reading = False
     page: EffectPage
 
     def __init__(self, request: ApprovalRequested, state: SessionState) -> None:
@@ -69,13 +66,21 @@ class EffectApproval(Approval):
 
     def begin(self) -> None:
         """Show the parts."""
-        self.page.changed = self._draw
+        self.page.changed = self.dialog.draw
         self.page.show(self.request.parts, also_of(self.request))
+
+    def take_over(self, before: Question[Any]) -> None:
+        """Go on with what was chosen."""
+        super().take_over(before)
+        if isinstance(before, EffectApproval):
+            self.page.decisions = before.page.decisions
 
     def headline(self, width: int) -> Content:
         """Return what is asked, which of several it is, and what would be applied."""
         place = texts.place_of(self.request, self.state)
-        asked = Content.assemble((texts.question(self.request, self.state), "bold $warning"), (place, "$text-muted"))
+        asked = Content.assemble(
+            (texts.question(self.request, self.state), "bold $warning"), (f"  {place}".rstrip(), "$text-muted")
+        )
         said = self.page.decisions.said()
         gap = "   " if asked.cell_length + said.cell_length + 3 <= width else "\n"
         return Content.assemble(asked, gap, said)
@@ -88,34 +93,24 @@ class EffectApproval(Approval):
         """Return the answer that is chosen first: to apply, once there is something to be applied."""
         return "effect.apply" if self.page.decisions.applied else "effects.toggle"
 
-    def dimmed(self) -> Collection[str]:
-        """Return what does not count yet: something must be chosen to be applied."""
-        return super().dimmed() if self.page.decisions.applied else self.guarded
+    def left_out(self) -> set[str]:
+        """Return the ids of the answers that mean nothing now."""
+        found = super().left_out() | {"request.session", "request.always"}
+        return found if self._output() else found | {"effect.output"}
 
-    def commands(self) -> Sequence[Command]:
-        """Return the answers that have a key, those of a page of effects among them."""
-        return *of_scope(Scope.EFFECT, Scope.EFFECTS), *map(command, self.also)
-
-    def choices(self) -> Sequence[Command]:
-        """Return what can be answered now, with how much would be applied."""
+    def words(self) -> Mapping[str, str]:
+        """Return how much would be applied."""
         decisions = self.page.decisions
         undecided = decisions.count(UNDECIDED)
-        left_out = set() if self._output() else {"effect.output"}
-        left_out |= set() if self.page.diff.source.can_split else {"diff.split"}
-        left_out |= set() if len(self.state.approvals) > 1 else {"request.batch"}
-        found = [worded(each, self.page.diff) for each in self.commands() if each.id not in left_out]
         deletions = sum(part.kind is EffectKind.DELETED for part in decisions.parts)
-        words = {
-            "effect.apply": decisions.verb(),
-            "effects.deletions": f"delete {deletions}" if undecided else "",
+        return {
+            **super().words(),
+            "effect.apply": decisions.verb() if decisions.applied else "",
+            "effects.deletions": f"delete all {deletions}" if undecided else "",
             "effects.toggle": self.page.toggle_word(),
             "request.because": "discard with reason…",
+            "effects.everything": "" if decisions.is_all_applied or undecided else "apply everything",
         }
-        words |= {"effects.everything": ""} if decisions.is_all_applied or undecided else {}
-        return [
-            *(replace(each, hint=words.get(each.id, each.hint)) for each in found),
-            closing("list" if self.page.is_in_diff else f"{first_key(closing())} stop"),
-        ]
 
     def values(self) -> Mapping[str, Decided]:
         """Return what the answers give that are about all of it."""
@@ -136,10 +131,6 @@ class EffectApproval(Approval):
         if not self.page.leave_diff():
             super().close()
 
-    def _draw(self) -> None:
-        self.moves = "hunk" if self.page.is_in_diff else "file"
-        self.dialog.draw()
-
     def _apply(self) -> None:
         """Apply what is chosen, and nothing else."""
         decisions = self.page.decisions
@@ -150,8 +141,8 @@ class EffectApproval(Approval):
 
     def _output(self) -> str:
         """Return what the command printed, as far as it is known."""
-        panes = self.dialog.fit.chat.panes
-        current = panes.current if panes is not None else None
+        bench = self.dialog.fit.chat.workbench
+        current = bench.panes.current if bench is not None else None
         return current.transcript.conversation.written_by(self.request.call_id) if current is not None else ""
 
     def _show_output(self) -> None:

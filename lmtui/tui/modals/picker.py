@@ -14,29 +14,21 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize_line
-from lmtui.tui.commands import Command, Scope, bindings, closing, hint_text, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, closing
 from lmtui.tui.lines.page_view import PageView, paragraphs
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.lines.table import BAR_CELLS
+from lmtui.tui.modals.consent import ConsentDialog, YesNo
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.results import Choice, VeiledScreen
 from lmtui.tui.widgets.bars import Verbs
 
 
-class Confirm(VeiledScreen[bool]):
-    """Asks before something that cannot be taken back; nothing is preselected."""
+class Confirm(ConsentDialog[bool]):
+    """Asks before something; `yes` is the word for it, left out where it cannot be undone."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.APP, Scope.CONFIRM)
-
-    def __init__(self, title: str, text: str) -> None:
-        super().__init__()
-        self._title, self._text = title, text
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box small"):
-            yield Static(self._title, classes="box-title", markup=False)
-            yield Static(self._text, classes="box-text", markup=False)
-            yield Static(f"{hint_text(of_scope(Scope.CONFIRM))} · Esc close", classes="hint", markup=False)
+    def __init__(self, title: str, text: str, yes: str = "") -> None:
+        super().__init__(YesNo(title, text, yes))
 
 
 class AskText(VeiledScreen[str | None]):

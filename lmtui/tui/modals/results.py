@@ -75,6 +75,7 @@ class Dismissed(StrEnum):
 
     LATER = "later"
     TYPING = "typing"
+    AWAY = "away"
     STOP = "stop"
 
 

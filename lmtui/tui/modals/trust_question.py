@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import work
 from textual.binding import BindingType
@@ -18,7 +17,7 @@ from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.trust import TrustItem, outcome_text
-from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.approval_text import titled
@@ -28,9 +27,6 @@ from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.wording import folder_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
-
-if TYPE_CHECKING:
-    from lmtui.tui.widgets.panes import Panes
 
 MOST_KIND_CELLS = 18
 
@@ -86,7 +82,7 @@ class Trusted(Reading[bool], inherit_bindings=False):
 
 LOOK_S = 0.5
 NOTE = (
-    "They could run programs, reach servers or loosen what asks. Until you trust them, they are ignored; "
+    "They can run programs, contact servers or weaken approvals. Until you trust them, they are ignored; "
     "a change to any of them asks again."
 )
 
@@ -94,9 +90,9 @@ NOTE = (
 class TrustQuestion(Question[bool | None]):
     """Lists what waits.  The result is None where it was left without an answer."""
 
-    scope: ClassVar[Scope] = Scope.TRUST
-    guarded: ClassVar[tuple[str, ...]] = ("trust.yes",)
-    decisions: ClassVar[tuple[str, ...]] = ("trust.yes", "trust.no")
+    scopes = (Scope.TRUST,)
+    guarded = ("trust.yes",)
+    decisions = ("trust.yes", "trust.no", "trust.reach", "trust.look", "trust.list")
 
     def __init__(self, host: SessionHost) -> None:
         self._items = _open_items(host)
@@ -138,11 +134,10 @@ class TrustQuestion(Question[bool | None]):
         """Return the answer that is chosen first: nothing is trusted by Enter alone."""
         return "trust.no"
 
-    def choices(self) -> Sequence[Command]:
-        """Return the answers."""
-        is_left_out = {"trust.list": not self._has_trusted, "trust.reach": not any(item.server for item in self._items)}
-        found = [each for each in of_scope(Scope.TRUST) if not is_left_out.get(each.id)]
-        return [*found, closing("ask again later")]
+    def left_out(self) -> Collection[str]:
+        """Return what there is nothing for."""
+        found = {"trust.list": not self._has_trusted, "trust.reach": not any(item.server for item in self._items)}
+        return [answer for answer, is_left_out in found.items() if is_left_out]
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does."""
@@ -212,11 +207,6 @@ class TrustQuestion(Question[bool | None]):
         _ = self.dialog.app.push_screen(Viewer(self._host, source))
 
 
-def trust_dialog(host: SessionHost, *, now: Callable[[], datetime], panes: Panes | None = None) -> ConsentDialog[bool | None]:
-    """Return the dialog that asks about what waits."""
-    return ConsentDialog(TrustQuestion(host), now, panes)
-
-
 def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
     """Return what can be answered: what waits, or else what was refused."""
     return tuple(host.trust.waiting() or host.trust.refused())
@@ -240,8 +230,8 @@ class TrustController:
         items = tuple(host.trust.waiting() or host.trust.refused())
         trusted = host.trust.trusted()
         if items:
-            question = trust_dialog(host, now=self._workbench.now, panes=self._workbench.panes)
-            _ = self._workbench.app.push_screen(question, lambda answer: self._answered(items, answer))
+            question = TrustQuestion(host)
+            _ = self._workbench.app.push_screen(ConsentDialog(question), lambda answer: self._answered(items, answer))
         elif trusted:
             _ = self._workbench.app.push_screen(Trusted(host), self._taken_back)
         elif ToolServers in host.extensions and host.extensions[ToolServers].problems():

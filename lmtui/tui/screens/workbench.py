@@ -206,6 +206,11 @@ class Workbench(Screen[None]):
         return self.state
 
     @property
+    def is_ready(self) -> bool:
+        """Tell whether they are loaded, and the panes are there."""
+        return not isinstance(self.state, Starting)
+
+    @property
     def sessions(self) -> OpenSessions:
         return self.ready.sessions
 
@@ -343,7 +348,6 @@ class Workbench(Screen[None]):
         """Show what the session on screen asks, and put away what is answered."""
         if not isinstance(self.state, Starting):
             self.state.approvals.sync()
-            self.state.plans.sync()
 
     # -- panes ----------------------------------------------------------------------------------------------------------
 
@@ -440,8 +444,12 @@ class Workbench(Screen[None]):
             state.typed.append(event)
         elif not isinstance(state, Starting) and state.commands.is_command(event.text):
             await state.commands.run_text(event.text)
-        else:
+        elif isinstance(state, Starting) or not state.approvals.asks_about(event, self.sending.send):
             self.sending.send(event)
+
+    def leave_for(self, action: str) -> None:
+        """Do what a key does that a question left the keys for."""
+        self.ready.approvals.leave_for(action)
 
     async def action_run_command(self, command_id: str) -> None:
         """Run a command at its key; no mode changes while something is asked, so that key goes back to the question."""
@@ -465,15 +473,10 @@ class Workbench(Screen[None]):
         if panes is not None and self.pane != "chat" and panes.front != "chat":
             self.leave_pane()
         elif self.active is not None and self.active.session.is_running and self.prompt.has_focus:
-            self._stop_or_ask(self.active)
+            if self._stop.take(monotonic()):
+                _ = self.interrupt()
+            else:
+                self.say(STOP_AGAIN, "warning")
         else:
             self.say_line.clear()
             self.prompt.focus()
-
-    def _stop_or_ask(self, active: SessionView) -> None:
-        """Interrupt; if that may not be what the user meant, only on the second escape."""
-        is_doubtful = bool(active.state.approvals or active.state.proposal) or getattr(self.app, "is_stop_hasty", False)
-        if self._stop.take(monotonic()) or not is_doubtful:
-            _ = self.interrupt()
-        else:
-            self.say(STOP_AGAIN, "warning")

@@ -280,10 +280,9 @@ _KEPT = (".no", ".reject")  # the way out is always a button
 
 
 class ChoiceRows(VerbRows):
-    """Draws answers as buttons, the chosen one filled, and below them in hints what else can be done.
+    """Draws answers as buttons, the chosen one filled, and behind them in hints what else can be done.
 
-    Where it `is_short`, each of the two takes one line: buttons that have no room become hints, and hints end in `? more`;
-    if the words do not fit, only the keys remain.
+    In a low terminal they take one row: buttons that have no room are left out, and if the words do not fit, the keys remain.
     """
 
     _buttons: Sequence[Command] = ()
@@ -297,22 +296,16 @@ class ChoiceRows(VerbRows):
 
     def rows(self, width: int) -> list[Content]:
         """Return the buttons and the hints."""
-        buttons, hints = list(self._buttons), list(self._hints)
-        if self.app.size.height < KEYS_ONLY_BELOW:
+        buttons, hints, height = list(self._buttons), list(map(_hint, self._hints)), self.app.size.height
+        if height < KEYS_ONLY_BELOW:
             keys = [Content.styled(first_key(each), "bold $accent").stylize(_verb_meta(each.action)) for each in buttons]
-            keys += [Content.styled(key, "$text").stylize(_verb_meta(action)) for key, _, action in hints if action]
-            return _flow(keys, " ", width)[:2]
-        if self.app.size.height >= ONE_ROW_BELOW:
-            return [*_flow([self._button(each) for each in buttons], " ", width), *_flow(list(map(_hint, hints)), " ", width)]
-        dropped: list[Hint] = []
-        while len(_flow([self._button(each) for each in buttons], " ", width)) > 1:
+            return _flow([*keys, *hints], " ", width)[:2]
+        while len(rows := _flow([*map(self._button, buttons), *hints], " ", width)) > 1 and height < ONE_ROW_BELOW:
             spare = [each for each in buttons if each.id != self._chosen and each.bound_keys and not each.id.endswith(_KEPT)]
             if not spare:
                 break
             buttons.remove(spare[-1])
-            dropped.insert(0, (first_key(spare[-1]), spare[-1].hint, spare[-1].action))
-        rows = _flow([self._button(each) for each in buttons], " ", width)
-        return [*rows[:1], _cut_to([*dropped, *hints], width)]
+        return rows if height >= ONE_ROW_BELOW else rows[:1]
 
     def _button(self, each: Command) -> Content:
         key, word = first_key(each) if each.bound_keys else "", each.hint[:1].upper() + each.hint[1:]
@@ -332,7 +325,7 @@ def _verb_meta(action: str) -> Style:
 
 def _hint(each: Hint) -> Content:
     key, word, action = each
-    found = Content.assemble(" ", (key, "$text"), (f" {word} ", "$text-muted"))
+    found = Content.assemble(" ", (f"{key} ".lstrip(), "bold $accent"), (f"{word} ", "$text-muted"))
     return found.stylize(_verb_meta(action)) if action else found
 
 
@@ -343,15 +336,3 @@ def _flow(parts: Sequence[Content], gap: str, width: int) -> list[Content]:
             rows.append([])
         rows[-1].append(part)
     return [Content(gap).join(row) for row in rows]
-
-
-def _cut_to(hints: Sequence[Hint], width: int) -> Content:
-    """Return the hints that fit into one line; where some do not, the key that tells the rest is the last one."""
-    shown = list(map(_hint, hints))
-    if len(_flow(shown, " ", width)) == 1:
-        return Content(" ").join(shown)
-    more = _hint(next(((key, "more", action) for key, _, action in hints if key == "?"), ("F1", "more", "app.help")))
-    others = [_hint(each) for each in hints if each[0] != "?"]
-    while others and Content(" ").join([*others, more]).cell_length > width:
-        others.pop()
-    return Content(" ").join([*others, more])

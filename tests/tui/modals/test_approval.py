@@ -5,6 +5,7 @@ from typing import Any
 from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.sessions import Answer
+from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.modals.approval_text import conditions, explanation, notes, question, title
 from lmtui.tui.session_state import SessionState, Subagent
 from tests.sets import for_each
@@ -57,12 +58,12 @@ async def an_approval_says_what_where_and_what_no_rule_covers_and_counts_after_a
 @cases
 async def always_asks_for_the_rule_and_the_scope_with_the_narrowest_marked(driver: Driver) -> None:
     await ask(driver)
-    await driver.press("a", to="GrantChoice")
+    await driver.press("a")
     assert "Always allow what?" in driver.text()
     await driver.press("enter")
     assert driver.host.session.answers == {}
-    await driver.press("escape", to="Approval")
-    assert driver.host.session.is_running
+    await driver.press("escape")
+    assert (driver.host.session.is_running, "y Allow once" in driver.text()) == (True, True)
     driver.host.clock.forward(1)
     await driver.press("a")
     driver.host.clock.forward(0.3)
@@ -76,15 +77,18 @@ async def always_asks_for_the_rule_and_the_scope_with_the_narrowest_marked(drive
 
 
 @cases.at((50, 16))
-async def a_long_command_is_allowed_in_no_way_before_its_end_was_seen_and_one_that_fits_at_once(driver: Driver) -> None:
+async def the_keys_that_allow_read_on_to_the_end_of_a_long_command_and_one_that_fits_is_allowed_at_once(driver: Driver) -> None:
     await ask(driver, LONG, uncovered=("x" * 6000, *(f"make target-{number}" for number in range(500))))
     shown = driver.text()
-    assert ("y Allow once" in shown, "More below" in shown, shown.count("echo ") >= 2) == (True, True, True)
-    await driver.press("a", "e", "s", "y")
-    assert driver.screen_name == "Approval"
+    assert ("y Read on" in shown, "more lines" in shown, shown.count("echo ") >= 2) == (True, True, True)
+    for key in ("a", "e", "s", "enter", "y"):
+        top = driver.app.screen.query_one(PageView).scroll_offset.y
+        await driver.press(key)
+        assert driver.app.screen.query_one(PageView).scroll_offset.y > top, key
     assert driver.host.session.answers == {}
-    assert "Not yet: read to the end" in driver.text()
-    await driver.press("end", "y")
+    await driver.press("end")
+    assert "y Allow once" in driver.text()
+    await driver.press("y")
     assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
     await ask(driver, "echo 1\necho 2", "a2")
     await driver.press("s")
@@ -139,23 +143,24 @@ async def what_is_written_into_a_command_stays_runs_in_its_place_and_unchanged_i
 
 
 @cases
-async def why_explains_in_words_and_the_dead_time_begins_anew_after_it(driver: Driver) -> None:
+async def why_explains_in_words_in_the_place_of_the_answers_and_the_dead_time_begins_again_after_it(driver: Driver) -> None:
     await ask(driver)
-    await driver.press("question_mark", to="Explanation")
-    assert "Mode normal asks before commands." in driver.text()
-    await driver.press("escape", to="Approval")
-    await driver.press("y")
+    await driver.press("question_mark")
+    shown = driver.text()
+    for words in ("Mode normal asks before commands.", "until this session ends", "e edit command", "Alt+Z full screen"):
+        assert words in shown
+    assert ("y Allow once" in shown, "SHA" in shown, " MB" in shown) == (False, False, False)
+    await driver.press("escape", "y")
     assert driver.host.session.answers == {}
     driver.host.clock.forward(0.3)
     await driver.press("y")
     assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
 
 
-@cases.each("key", ["a", "question_mark", "b"])
-async def an_approval_resolved_elsewhere_takes_what_stands_over_it_along(driver: Driver, key: str) -> None:
+@cases
+async def a_question_resolved_elsewhere_takes_what_is_over_it_along(driver: Driver) -> None:
     await ask_three(driver)
-    await driver.press(key)
-    assert driver.screen_name != "Approval"
+    await driver.press("b", to="Batch")
     driver.host.session.end_turn(TurnReason.INTERRUPTED)
     await driver.until_screen("Workbench")
 
@@ -165,23 +170,15 @@ async def all_that_waited_are_allowed_together_after_they_were_seen_and_nothing_
     await ask_three(driver, LONG)
     await driver.press("b", to="Batch")
     await driver.press("y")
-    assert driver.host.session.answers == {}
     driver.host.session.ask("a4", "curl evil")
     driver.host.clock.forward(0.3)
     await driver.settle()
-    await driver.press("end", "y")
-    assert driver.host.session.answers == dict.fromkeys(("a1", "a2", "a3"), Answer(Outcome.ONCE))
-
-
-@cases.at(SMALL)
-async def a_long_batch_must_be_scrolled_to_its_end_but_is_refused_at_once(driver: Driver) -> None:
-    await ask_three(driver, LONG)
-    await driver.press("b", to="Batch")
-    driver.host.clock.forward(1)
     await driver.press("y")
     assert driver.host.session.answers == {}
-    await driver.press("n")
-    assert driver.host.session.answers == dict.fromkeys(("a1", "a2", "a3"), Answer(Outcome.NO))
+    await driver.press("end")
+    driver.host.clock.forward(0.3)
+    await driver.press("y")
+    assert driver.host.session.answers == dict.fromkeys(("a1", "a2", "a3"), Answer(Outcome.ONCE))
 
 
 @cases.at(SMALL)
@@ -221,8 +218,8 @@ def test_hidden_and_look_alike_characters_and_what_a_command_reaches_are_told() 
     state.work.agents.by_id["agent_1"] = Subagent("agent_1", "root", "")
     assert question(request("shell", agent="agent_1"), state) == "agent 1: run this command?"
     asked = request("shell", sandbox="docker, no network", limits="up to 120 s, 512 MB; reaches pypi.org and its mirrors")
-    told = title(asked, SessionState(), "", 300).plain
-    assert f"docker, network for this command · {asked.limits}" in told
+    shown = title(asked, SessionState(), "", 300).plain
+    assert "docker, network for this command · up to 120 s; reaches pypi.org and its mirrors" in shown
     for sandbox, style in (("docker, network on", "bold $error"), ("docker, no network", "$text-muted")):
         asked = request("shell", sandbox=sandbox)
         assert [span.style for span in title(asked, SessionState(), "", 80).spans][-1] == style
@@ -243,14 +240,11 @@ def test_what_others_wrote_is_clean_in_every_word_of_an_approval() -> None:
 @cases.at((40, 12))
 async def a_dangerous_command_takes_its_own_key_only_after_its_reasons(driver: Driver) -> None:
     await ask(driver, "rm -rf ~/stuff /etc/foo && rm -rf / && sudo mkfs.ext4 /dev/sda")
-    mode = driver.host.session.mode
-    await driver.press("shift+tab")
-    assert ["until this is answered" in each for each in driver.told] == [True]
-    assert (driver.screen_name, driver.host.session.mode) == ("Approval", mode)
-    for key in ("y", "s", "Y", "end"):
-        assert "overwrites a disk" not in driver.text()
-        await driver.press(key)
-        driver.host.clock.forward(1)
+    assert "overwrites a disk" not in driver.text()
+    await driver.press("y", "s")
+    assert "overwrites a disk" not in driver.text()
+    await driver.press("Y")
     assert (driver.host.session.answers, "overwrites a disk" in driver.text()) == ({}, True)
+    driver.host.clock.forward(1)
     await driver.press("Y")
     await driver.until(lambda: driver.host.session.answers == {"a1": Answer(Outcome.ONCE)})

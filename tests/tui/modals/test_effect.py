@@ -106,7 +106,5 @@ async def with_others_it_is_numbered_not_allowed_together_with_them_and_says_why
     await driver.until(lambda: "1 of 2" in driver.text())
     await driver.press("b", to="Batch")
     assert ("Allow all" in driver.text(), "Deny all" in driver.text()) == (False, True)
-    await driver.press("escape", "question_mark", to="Explanation")
-    shown = " ".join(driver.text().split())
-    for words in ("It ran in an overlay", "Nothing has changed", "o shows the output. l asks later", "D deletes every file"):
-        assert words in shown
+    await driver.press("escape", "question_mark")
+    assert "nothing has changed in your folder" in driver.text()

@@ -30,9 +30,10 @@ async def press(driver: Driver, *keys: str) -> None:
 async def hunks_are_decided_one_by_one_and_then_applied_by_enter(driver: Driver) -> None:
     await ask(driver)
     assert "Hunk 1 of 3" in driver.text()
-    for words in ("u one column", "u two columns", "u one column"):
+    for words in ("u one column", "u side by side", "u one column"):
+        await press(driver, "question_mark")
         assert words in driver.text()
-        await press(driver, "u")
+        await press(driver, "question_mark", "u")
     await press(driver, "n", "up", "y")
     assert driver.host.session.answers == {}
     assert "✓ 1" in driver.text()
@@ -81,10 +82,10 @@ async def each_quick_key_decides_a_hunk_and_none_of_them_applies_the_change(driv
 async def a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_end_of_all(driver: Driver) -> None:
     long = "@@ -0,0 +1,100 @@\n" + "".join(f"+new {number}\n" for number in range(100)) + "@@ -50,1 +150,1 @@\n-a\n+b\n"
     await ask(driver, long, 2)
+    assert ("y Read on" in driver.text(), "Accept all" in driver.text()) == (True, False)
     await press(driver, "y", "Y")
     assert driver.host.session.answers == {}
     assert "2 undecided" in driver.text()
-    assert "Not yet: read to the end" in driver.text()
     await press(driver, *["space"] * 20)
     await asyncio.sleep(LETTER_S)  # what follows at once would be part of a text
     await press(driver, "left_square_bracket", "y")

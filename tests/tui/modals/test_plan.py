@@ -11,8 +11,8 @@ from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
-from lmtui.tui.controllers.plan_controller import plan_lines
 from lmtui.tui.modals.consent import LETTER_S
+from lmtui.tui.modals.plan_question import plan_lines
 from lmtui.tui.options import StartOptions
 from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running
@@ -31,6 +31,7 @@ async def a_yes_counts_only_once_the_end_was_read(driver: Driver) -> None:
     assert driver.host.session.plans.answers == []
     await asyncio.sleep(LETTER_S)  # what follows at once would be part of the text "yg"
     await driver.press("end")
+    await driver.wake()
     await driver.press("y", to="Workbench")
     assert driver.host.session.plans.answers == [("approve", ())]
 

@@ -22,13 +22,11 @@ async def at_question(driver: Driver, typed: str) -> None:
 async def an_undo_shows_what_it_would_do_and_does_it_on_a_yes(driver: Driver) -> None:
     changes = await with_steps(driver)
     await at_question(driver, "/undo 2")
-    assert "Undo: the last 2 steps" in driver.text()
+    assert "Undo last 2 steps?" in driver.text()
     assert "parser/tests/test_lexer.py  deleted" in driver.text()
-    last = driver.text().splitlines()[-1]
-    assert all(words in last for words in ("y apply", "n cancel", "Esc close"))
-    assert "send" not in last
-    assert changes.applied == []
-    await driver.press("y", to="Workbench")
+    assert ("y Undo" in driver.text(), "Esc back" in driver.text(), changes.applied) == (True, True, [])
+    await driver.press("enter", to="Workbench")
+    assert "Undone · Alt+Y redo" in driver.text("#say")
     assert [(plan.action, plan.calls) for plan, _ in changes.applied] == [
         ("undo", tuple(step.id for step in changes.steps()[1:]))
     ]
@@ -39,12 +37,7 @@ async def an_undo_shows_what_it_would_do_and_does_it_on_a_yes(driver: Driver) ->
 async def nothing_but_a_yes_undoes_and_none_of_the_first_moment(driver: Driver) -> None:
     changes = await with_steps(driver)
     await driver.type("/undo", "RestoreQuestion")
-    await driver.press("y")
-    driver.host.clock.forward(1)
-    for key in ("enter", "space", "n", "escape"):
-        if driver.app.screen is driver.app.workbench:
-            await at_question(driver, "/undo")
-        await driver.press(key)
+    await driver.press("y", "enter", "space", "n", "escape", to="Workbench")
     assert changes.applied == []
 
 
@@ -53,8 +46,8 @@ async def an_undo_with_conflicts_names_them_and_knows_no_yes(driver: Driver) -> 
     changes = await with_steps(driver)
     changes.conflicts, changes.left_out = ("parser/lexer.py", "evil\u202e.py"), ("data/corpus.bin",)
     await at_question(driver, "/undo 3")
-    assert "refused: changed in the meantime: parser/lexer.py, evil<U+202E>.py" in driver.text()
-    assert "not covered, they stay as they are: data/corpus.bin" in driver.text()
+    assert "Refused: changed in the meantime: parser/lexer.py, evil<U+202E>.py" in driver.text()
+    assert "Left alone: data/corpus.bin (not tracked)" in driver.text()
     assert "y yes" not in driver.text()
     await driver.press("y")
     assert changes.applied == []

@@ -36,25 +36,20 @@ async def a_slash_command_goes_into_the_prompt_and_the_question_comes_back_behin
     assert "Enter send" not in driver.text()
     await driver.press(*"/mouse")
     assert driver.app.workbench.prompt.text == "/mouse"
-    assert "Question postponed" in driver.text()
+    assert "Set aside · F3" in driver.text()
     await driver.press("enter", to="Approval")
     assert not driver.host.session.answers
     assert driver.host.session.is_running
 
 
 @cases.at(SMALL)
-async def what_was_being_typed_when_it_came_up_answers_nothing_and_is_kept(driver: Driver) -> None:
+async def what_was_being_typed_when_it_came_up_answers_nothing_and_brings_the_prompt_back(driver: Driver) -> None:
     await driver.type("go")
     await driver.press(*"no")
     await ask(driver, is_awake=False)
     await driver.press(*"nfly")
     assert driver.app.workbench.prompt.text == "nonfly"
-    assert not driver.host.session.answers
-    driver.host.clock.forward(1)
-    await driver.settle()
-    await driver.press("n")
-    assert driver.host.session.answers["a1"] == Answer(Outcome.NO)
-    assert driver.app.workbench.prompt.text == "nonfly"
+    assert (driver.host.session.answers, driver.screen_name) == ({}, "Workbench")
 
 
 @cases.at(SMALL)
@@ -95,18 +90,13 @@ async def a_sentence_answers_nothing_by_its_first_letter_and_goes_to_the_prompt(
 
 
 @cases.each(("key", "outcome"), [("y", Outcome.ONCE), ("n", Outcome.NO)], size=SMALL)
-async def a_single_letter_answers_after_a_moment_and_from_the_explanation_too(
+async def a_single_letter_answers_after_a_moment_and_over_the_explanation_too(
     driver: Driver, key: str, outcome: Outcome
 ) -> None:
     await ask(driver)
+    await driver.press("question_mark")
     await driver.pilot.press(key)
     assert not driver.host.session.answers
-    await driver.until(lambda: "a1" in driver.host.session.answers)
-    driver.host.session.answers.clear()
-    await ask(driver)
-    await driver.press("question_mark", to="Explanation")
-    await driver.press(key, to="Approval")
-    driver.host.clock.forward(1)
     await driver.until(lambda: driver.host.session.answers == {"a1": Answer(outcome)})
     await driver.until_screen("Workbench")
 
@@ -124,13 +114,6 @@ async def a_letter_in_the_dead_time_or_taken_back_at_once_does_not_answer_after_
         assert not driver.host.session.answers, keys
         assert driver.screen_name == "Approval"
         assert driver.host.session.is_running
-    await driver.type_fast("yy")
-    await driver.until(lambda: driver.host.session.answers == {"a1": Answer(Outcome.ONCE)})
-
-
-@cases.at(SMALL)
-async def a_letter_and_enter_are_words_and_are_not_sent(driver: Driver) -> None:
-    await ask(driver)
     await driver.pilot.press("y", "enter")
     await driver.until(lambda: driver.app.workbench.prompt.text == "y")
     assert not driver.host.session.answers
@@ -148,14 +131,58 @@ async def a_key_goes_back_to_the_question_from_what_was_typed_and_the_text_stays
 
 
 @cases.at(SMALL)
-async def a_message_sent_while_a_question_is_open_is_queued_and_two_escapes_stop_the_turn(driver: Driver) -> None:
+async def two_escapes_stop_the_turn(driver: Driver) -> None:
     await ask(driver)
-    await driver.press(*"wait", "enter", to="Approval")
-    assert driver.host.session.queued == ["wait"]
-    assert driver.told == ["Queued to send after this turn: wait"]
     await driver.press("escape")
-    assert driver.host.session.is_running
-    assert driver.told[1:] == ["Esc again to stop"]
+    assert (driver.host.session.is_running, driver.told) == (True, ["Esc again to stop"])
     await driver.press("escape")
     await driver.until(lambda: not driver.host.session.is_running)
     assert driver.host.session.answers == {}
+
+
+DENIED = {"a1": Answer(Outcome.NO), "a2": Answer(Outcome.NO)}
+
+
+@cases.each(("key", "sent", "answers"), [
+    ("enter", (["wait"], []), DENIED), ("n", ([], ["wait"]), {}), ("escape", ([], []), {}),
+], size=SMALL)  # fmt: skip
+async def a_message_over_questions_asks_once_whether_it_denies_them(
+    driver: Driver, key: str, sent: tuple[list[str], list[str]], answers: dict[str, Answer]
+) -> None:
+    await ask(driver)
+    driver.host.session.ask("a2", COMMAND, **COMMAND_FIELDS)
+    await driver.press("tab", to="Workbench")
+    await driver.press(*"wait", "enter", to="YesNo")
+    for words in ("Send this while 2 questions are open?", "y Deny and send", "n Send after this turn"):
+        assert words in driver.text()
+    driver.host.clock.forward(1)
+    await driver.press(key)
+    assert ((driver.host.session.steered, driver.host.session.queued), driver.host.session.answers) == (sent, answers)
+    assert driver.app.workbench.prompt.text == ("wait" if key == "escape" else "")
+
+
+@cases.each(("key", "screen"), [
+    ("f2", "Switcher"), ("ctrl+p", "Picker"), ("f11", "SettingsScreen"), ("f6", ""), ("f8", ""), ("f4", ""),
+], size=SMALL)  # fmt: skip
+async def a_key_of_the_workbench_works_over_questions_which_wait(driver: Driver, key: str, screen: str) -> None:
+    await ask(driver)
+    driver.host.session.ask("a2", COMMAND, **COMMAND_FIELDS)
+    await driver.press(key, to=screen or "Workbench")
+    assert ("▲ " in driver.text(), driver.app.workbench.prompt.text) == (True, "")
+    await driver.press("escape" if screen else "f3", to="Approval")
+    assert driver.host.session.answers == {}
+
+
+@cases.at(SMALL)
+async def the_next_question_is_there_at_once_and_what_was_written_for_one_stays(driver: Driver) -> None:
+    await ask(driver)
+    driver.host.session.ask("a2", COMMAND, **COMMAND_FIELDS)
+    await driver.press("f")
+    await driver.press(*"no build", "escape", "tab", to="Workbench")
+    await driver.press("f3", to="Approval")
+    driver.host.clock.forward(1)
+    await driver.press("f", "enter", to="Approval")
+    assert driver.host.session.answers == {"a1": Answer(Outcome.NO, feedback="no build")}
+    await driver.type_fast("nm")
+    assert "a2" not in driver.host.session.answers
+    assert driver.app.workbench.prompt.text == "nm"

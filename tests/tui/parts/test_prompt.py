@@ -128,7 +128,7 @@ async def a_command_of_the_users_own_goes_to_the_session(driver: Driver) -> None
 async def after_an_interrupt_the_queue_waits_for_an_empty_enter(driver: Driver) -> None:
     await driver.type("now")
     await driver.type("later")
-    await driver.press("escape")
+    await driver.press("escape", "escape")
     assert "paused 1" in driver.text("#queue")
     assert "Enter to send" in driver.text("#queue")
     await driver.press("enter")

@@ -136,6 +136,7 @@ async def a_refused_undo_leads_to_the_changes_and_a_rewind_puts_what_was_said_in
     changes = await with_steps(driver)
     changes.conflicts = ("parser/lexer.py",)
     await driver.type("/undo 3", "RestoreQuestion")
+    driver.host.clock.forward(1)
     await driver.press("d", to="ChangesScreen")
     await driver.until(lambda: "depth = 1" in driver.text("#changes-diff"))
     assert "the whole session" in driver.text("#changes-head")
