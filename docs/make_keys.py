@@ -31,7 +31,8 @@ def _section(scope: str) -> str:
 
 def _row(each: Command) -> str:
     keys = " ".join(f"`{key_name(key)}`" for key in each.keys)
-    typed = " ".join(f"`/{name}`" for name in each.slash) + (f" {each.argument}" if each.slash and each.argument else "")
+    typed = " ".join(f"`/{name}`" for name in (*each.slash, *each.aliases))
+    typed += f" {each.argument}" if each.slash and each.argument else ""
     cells = (f"`{each.id}`", keys, typed, f"{each.title}: {each.help}")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

@@ -42,7 +42,6 @@ class Scope(StrEnum):
     EDIT = "changing a command"
     PLAN = "a plan that is proposed"
     REVOKE = "rules, and what is trusted"
-    CONTEXT = "what fills the window"
     SIDE = "side pane"
     AGENT = "a sub-agent"
     CHANGES = "changes"
@@ -52,10 +51,7 @@ class Scope(StrEnum):
     READING = "explanations"
     PICKER = "lists"
     CONFIRM = "questions"
-    SWITCHER = "sessions"
-    MODELS = "models"
     LOG = "tool log"
-    FIRST_RUN = "first run"
     HELP = "help"
     VIEWER = "file and difference"
 
@@ -167,9 +163,11 @@ Handler: TypeAlias = "Callable[[CommandContext, str], Awaitable[Result]]"
 class Command:
     """One thing that can be done.
 
-    `id` is what a keymap rebinds.  `slash` are the names after `/`, `argument` is what may follow them and `values` names what
-    that is completed from (modes, themes, models …).  A command without a `handler` opens the view of its id, which only the
-    full screen has.  `instead` says what to use without a screen; a command that has none runs there too.
+    `id` is what a keymap rebinds.  `slash` are the names after `/`, `aliases` others with the argument that each means;
+    these, and a command that `is_rare`, are listed only where they are typed.  `argument` is what may follow and `values` names
+    what that is completed from (modes, themes, models …).  `tab` is the page that shows it, and its name there.  A command
+    without a `handler` opens the view of its id, which only the full screen has.  `instead` says what to use without a screen;
+    one that has none runs there too.
     `status` returns a name and what `/status` says under it, `names` what else may be typed with a slash for it, and what for.
 
     `keys` are Textual key names and `hint` is the word next to the key in a footer.  `runs` names an action of the widget in
@@ -194,6 +192,9 @@ class Command:
     instead: str = ""
     status: Callable[[CommandContext], Awaitable[tuple[str, str]]] | None = None
     names: Callable[[CommandContext], Awaitable[Mapping[str, str]]] | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
+    tab: tuple[str, str] = ("", "")
+    is_rare: bool = False
 
     @property
     def action(self) -> str:
@@ -271,13 +272,19 @@ class SlashCall:
     command: Command | None
 
 
+USUAL_NAMES = ("new", "sessions", "model", "mode", "plan", "changes", "undo", "compact")
+MOST_RECENT = 3
+
+
 class CommandTable:
     """Commands by id and by name."""
 
     def __init__(self, commands: Sequence[Command]) -> None:
         self.commands = tuple(commands)
         self._by_id = {each.id: each for each in self.commands}
-        self._by_name = {name: each for each in self.commands for name in each.slash}
+        self._by_name = {name: (each, "") for each in self.commands for name in each.slash}
+        self._by_name |= {name: (each, words) for each in self.commands for name, words in each.aliases.items()}
+        self.recent: list[str] = []  # the names that were typed last, the newest first
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -290,17 +297,35 @@ class CommandTable:
     def parse(self, text: str) -> SlashCall | None:
         """Read a slash command; None for what goes to the model (see `slash_call`)."""
         call = ("quit", "") if text.strip() == "quit" else slash_call(text)
-        return SlashCall(*call, self._by_name.get(call[0].lower())) if call is not None else None
+        if call is None:
+            return None
+        command, words = self._by_name.get(call[0].lower(), (None, ""))
+        return SlashCall(call[0], f"{words} {call[1]}".strip(), command)
 
     def complete(self, text: str) -> list[tuple[str, Command]]:
-        """Return the slash commands that begin with what is typed, each once; nothing once an argument follows."""
+        """Return the slash commands that begin with what is typed, each once; nothing once an argument follows.
+
+        Before anything is typed the recent and the usual ones come first; rare ones come where no other begins so.
+        """
         if not text.startswith("/") or " " in text or "\n" in text:
             return []
-        found: dict[str, tuple[str, Command]] = {}
-        for name, each in self._by_name.items():
-            if name.startswith(text[1:].lower()):
-                found.setdefault(each.id, (name, each))
+        typed, found = text[1:].lower(), dict[str, tuple[str, Command]]()
+        names = [name for name in self._by_name if name.startswith(typed)]
+        listed = [
+            name for name in names if name == typed or (name == self._listed(name) and not self._by_name[name][0].is_rare)
+        ]
+        first = [typed, *self.recent, *USUAL_NAMES]
+        for name in sorted(listed or names, key=lambda name: first.index(name) if name in first else len(first)):
+            found.setdefault(self._by_name[name][0].id, (name, self._by_name[name][0]))
         return list(found.values())
+
+    def _listed(self, name: str) -> str:
+        return next(iter(self._by_name[name][0].slash), "")
+
+    def used(self, name: str) -> None:
+        """Take note that a command was typed."""
+        if name in self._by_name:
+            self.recent = [name, *(each for each in self.recent if each != name)][:MOST_RECENT]
 
 
 _KEY_NAMES = {

@@ -55,11 +55,6 @@ async def new_session(_context: CommandContext, _: str) -> OpenSession:
     return OpenSession()
 
 
-async def show_id(context: CommandContext, _: str) -> Output:
-    """Show the session's id."""
-    return Output((f"session {context.session.id}",))
-
-
 async def rename(context: CommandContext, title: str) -> Result:
     """Give the session a title, and ask for it where there is none."""
     session = context.session
@@ -134,20 +129,18 @@ async def choose_mode(context: CommandContext, name: str) -> Result:
 
 SESSIONS: tuple[Command, ...] = (
     Command("session.list", Scope.WORKBENCH, "Sessions", "List all sessions; open, search, rename, fork, export or delete one.",
-        ("f2",), "sessions", ("sessions",), "[text]", is_first=True, handler=list_sessions, instead="`lmtui sessions`"),
-    Command("host.agents", Scope.WORKBENCH, "Background agents", "List the sessions of the host in all folders; go to one.",
-        slash=("agents",), instead="`lmtui host`"),
+        ("f2",), "sessions", ("sessions",), "[text]", is_first=True,
+        aliases={"agents": "", "projects": ""}, handler=list_sessions, instead="`lmtui sessions`"),
     Command("session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.", slash=("resume",), argument="[id]",
         handler=resume, instead='`lmtui resume ID "TEXT"`'),
     Command("session.next_waiting", Scope.WORKBENCH, "Next waiting session", "Go to the next session that is waiting for you.",
         ("f3",), "next waiting", is_first=True),
     Command("session.new", Scope.WORKBENCH, "New session", "Start a new session; earlier sessions stay in the list.", ("f4",),
-        "", ("new", "clear"), is_first=True, handler=new_session, instead=SCREEN),
-    Command("session.id", Scope.WORKBENCH, "Session ID", "Show the ID of this session.", slash=("session",), handler=show_id,
-        instead="`lmtui sessions`"),
+        "", ("new",), is_first=True, aliases={"clear": ""}, handler=new_session, instead=SCREEN),
     Command("session.rename", Scope.WORKBENCH, "Rename session", "Give this session a title.", slash=("rename",),
-        argument="TITLE", handler=rename, instead=SCREEN),
+        argument="TITLE", handler=rename, instead=SCREEN, is_rare=True),
     Command("session.status", Scope.WORKBENCH, "Status", slash=("status",), handler=show_status, instead=SCREEN,
+        aliases={"session": ""},
         help="Show the session, folder, model, sandbox, mode, context, budget, MCP servers and jobs."),
     Command("mode.choose", Scope.WORKBENCH, "Permission mode", "Choose when to ask: manual, normal, auto, try or plan.",
         ("f5",), "mode", ("mode",), "LEVEL", is_first=True, values="modes", handler=choose_mode,
@@ -156,18 +149,17 @@ SESSIONS: tuple[Command, ...] = (
 
 
 MORE_SESSIONS: tuple[Command, ...] = (
-    Command("session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.", ("alt+right",), "", ("next",),
-        is_first=True),
-    Command("session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",), "",
-        ("previous",), is_first=True),
+    Command("session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.", ("alt+right",),
+        is_first=True, is_rare=True),
+    Command("session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",),
+        is_first=True, is_rare=True),
     Command("session.tab", Scope.WORKBENCH, "Session tab", "Go to the first tab of the header; Alt+2 to Alt+9 to others.",
-        tuple(f"alt+{number}" for number in range(1, 10)), runs="show_tab({0|1|2|3|4|5|6|7|8})", is_first=True),
-    Command("session.mark", Scope.WORKBENCH, "Mark session", "Mark or unmark this session in lists.", ("alt+k",), "mark",
-        ("mark",), is_first=True),
+        tuple(f"alt+{number}" for number in range(1, 10)), runs="show_tab({0|1|2|3|4|5|6|7|8})", is_first=True,
+        is_rare=True),
     Command("session.fork", Scope.WORKBENCH, "Fork session",
-        "Continue in a copy of this session, up to the message under the cursor.", ("alt+f",), "fork", ("fork",),
-        is_first=True),
+        "Continue in a copy of this session, up to the message under the cursor.", slash=("fork",)),
     Command("session.export", Scope.WORKBENCH, "Export session", "Write this session to a file: md, html or jsonl.",
-        slash=("export",), argument="[md|html|jsonl]", instead="`lmtui export ID`"),
-    Command("session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.", slash=("close",)),
+        slash=("export",), is_rare=True, argument="[md|html|jsonl]", instead="`lmtui export ID`"),
+    Command("session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.", slash=("close",),
+        is_rare=True),
 )  # fmt: skip

@@ -10,7 +10,9 @@ from lmtui.commands.basic_commands import BASIC
 from lmtui.commands.command import Command, CommandTable, Scope, key_name
 
 
-def commands_in(scope: str, *rows: tuple[str, ...], runs: str = "", is_first: bool = False) -> tuple[Command, ...]:
+def commands_in(
+    scope: str, *rows: tuple[str, ...], runs: str = "", is_first: bool = False, is_rare: bool = False
+) -> tuple[Command, ...]:
     """Return the commands of a place: of each its id, title, help, keys with blanks between, hint and action.
 
     What is empty at the end of a row may be left out.  `runs` is the action of the rows that name none, made from their `id`
@@ -20,14 +22,16 @@ def commands_in(scope: str, *rows: tuple[str, ...], runs: str = "", is_first: bo
     for command_id, title, text, *rest in rows:
         keys, hint, action = (*rest, "", "", "")[:3]
         action = action or runs.format(id=command_id, step=command_id.partition(".")[2])
-        found.append(Command(command_id, scope, title, text, tuple(keys.split()), hint, is_first=is_first, runs=action))
+        found.append(
+            Command(command_id, scope, title, text, tuple(keys.split()), hint, is_first=is_first, is_rare=is_rare, runs=action)
+        )
     return tuple(found)
 
 
 PROMPT: tuple[Command, ...] = (
     *commands_in(Scope.PROMPT,
         ("prompt.send", "Send", "Send the message, or queue it until the current turn ends.", "enter", "send"),
-        ("prompt.newline", "New line", "Insert a new line.", "ctrl+j shift+enter alt+enter", "new line"),
+        ("prompt.newline", "New line", "Insert a new line.", "ctrl+j shift+enter", "new line"),
         ("prompt.complete", "Complete", "Accept the selected completion.", "tab"),
         ("prompt.steer", "Steer", "Send before the agent's next step instead of after its turn.", "ctrl+s", "steer"),
         ("prompt.search", "Search history", "Search earlier messages for what you typed.", "ctrl+r", "history"),
@@ -37,10 +41,10 @@ PROMPT: tuple[Command, ...] = (
         ("prompt.take_back", "Edit queued message", "Move the last queued message back into the prompt.", "alt+up",
             "take back"),
         ("prompt.drop", "Drop queued message", "Delete the last queued message.", "alt+x", "drop"),
-        ("prompt.unfold", "Unfold paste", "Replace a folded paste with its text.", "alt+v", "unfold"),
+        ("prompt.unfold", "Unfold paste", "Replace a folded paste with its text.", "", "unfold"),
         ("prompt.image", "Paste image", "Paste the image from the clipboard into the prompt.", "alt+i", "image"),
         ("prompt.editor", "Open editor", "Edit the prompt in your editor (VISUAL or EDITOR).", "ctrl+g",
-            "editor"), is_first=True),
+            "editor"), is_first=True, is_rare=True),
     Command("plan.toggle", Scope.PROMPT, "Toggle plan mode", "Switch plan mode on or off, from the next tool call.",
         ("shift+tab",), "plan mode", runs="screen.run_command('plan.toggle')"),
 )  # fmt: skip

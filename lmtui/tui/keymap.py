@@ -27,7 +27,7 @@ _NAMES = {str(each.value) for each in Keys} | {f"f{number}" for number in range(
 _SAME_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+[": "escape"}
 _CHARACTERS = {",": "comma", "?": "question_mark", "/": "slash", ".": "full_stop", "+": "plus", "-": "minus", " ": "space"}
 _WORKBENCH = frozenset({Scope.APP, Scope.WORKBENCH, Scope.PROMPT, Scope.MOVING, Scope.LINES, Scope.FILES})
-_LISTS = frozenset({Scope.SETTINGS, Scope.SWITCHER, Scope.MODELS, Scope.REVOKE, Scope.CONTEXT})
+_LISTS = frozenset({Scope.SETTINGS, Scope.REVOKE, Scope.PICKER, Scope.MOVING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +139,7 @@ def _collisions(keys: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
 
 
 def _meet(one: str, other: str) -> bool:
-    if one == other or {one, other} <= _WORKBENCH or Scope.APP in (one, other):
-        return True
-    is_list = any(each in _LISTS or each not in Scope.__members__.values() for each in (one, other))
-    return is_list and bool({Scope.PICKER, Scope.MOVING} & {one, other})
+    return one == other or Scope.APP in (one, other) or any({one, other} <= place for place in (_WORKBENCH, _LISTS))
 
 
 def _line_of(text: str, command_id: str) -> int:

@@ -20,7 +20,6 @@ from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.modals.models import ModelController
 from lmtui.tui.modals.settings import SettingsController
-from lmtui.tui.modals.switcher import AgentController
 from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.terminal_app import ThemedApp
@@ -77,7 +76,6 @@ def connect(app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, pan
     for each in (
         *(approvals, changes, session_controller, ready.plans, ready.prompts.pasting, ready.files, ready.agents, ready.layout),
         *(ready.app_controller, sending, settings, *(make(workbench) for make in _OTHERS)),
-        AgentController(workbench, session_controller.open),
     ):
         actions |= each.handlers()
     for pane in ("files", "plan", "log", "chat"):

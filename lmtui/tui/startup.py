@@ -8,34 +8,32 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from textual import on, work
 from textual._styles_cache import StylesCache
-from textual.app import ComposeResult
-from textual.binding import BindingsMap, BindingType
-from textual.containers import Center, Horizontal, Vertical, VerticalScroll
+from textual.binding import BindingsMap
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
+from lmtui.commands.session_commands import MODE_NOTES
 from lmtui.core.errors import ConfigError, Fault, LmtuiError, ProviderError, UsageError
 from lmtui.core.hosts import is_same_server
-from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import KEY_NOTES, KNOWN_ADDRESSES, ServedModel, ServerFound, ServerKind, lack_text, short_details
 from lmtui.core.sessions import SessionHost
-from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, command, key_of
 from lmtui.tui.editor import has_job_control
 from lmtui.tui.keymap import rebind
-from lmtui.tui.lines.styled_text import fit, pad
+from lmtui.tui.lines.styled_text import Span
 from lmtui.tui.modals.consent import ConsentDialog
-from lmtui.tui.modals.model_rows import short_address
-from lmtui.tui.modals.results import ClosedOnce
+from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
+from lmtui.tui.modals.models import short_address
+from lmtui.tui.modals.picker import AskText
 from lmtui.tui.modals.trust_question import TrustQuestion
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.ready import FEATURE_CONTROLLERS, Ready, connect
@@ -44,262 +42,193 @@ from lmtui.tui.screens.workbench import Starting, Workbench
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.terminal_notifier import TerminalNotifier
 from lmtui.tui.timing import call_after
-from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Spinner, Verbs
+from lmtui.tui.widgets.bars import Spinner
 from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.wording import folder_text
 
-DEMO = "demo"
-OTHER = "other"
-KEEP = "keep"
-KIND_CELLS, URL_CELLS, MODEL_CELLS, DETAIL_CELLS = 12, 17, 30, 18
-TIGHT_CELLS, TIGHT = 70, (11, 8, 20)
+DEMO, OTHER, KEEP = "demo", "other", "keep"
 SHOWN_PORTS = 4
-ROWS = [*HEIGHTS[:-1], (22, "-high")]
 WELCOME = "Choose the model server to work with. You can change it later with {}."
 NOTHING = "No model server answers. Start LM Studio, Ollama, llama.cpp or vLLM, then press {}."
+MOST_CELLS = 98
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """A line of the list: a sign, then kind, address and model of a server, then what is known of it."""
+class FirstRow:
+    """A server's model to begin with, another choice, or a port where nothing answers (without a `key`)."""
 
-    sign: str
-    style: str
-    cells: tuple[str, str, str]
-    details: str
-
-    def draw(self, width: int, *, is_marked: bool = False) -> Content:
-        """Return it in columns, with a bar if marked; empty cells at its end and, where narrow, a local host take no room."""
-        kind, address, model = map(sanitize_line, self.cells)
-        wide = KIND_CELLS, URL_CELLS, max(TIGHT[2], min(MODEL_CELLS, width - KIND_CELLS - URL_CELLS - DETAIL_CELLS))
-        if width < TIGHT_CELLS:
-            wide, address = TIGHT, address.removeprefix("127.0.0.1")
-        texts = [kind, address, model]
-        while texts and not texts[-1]:
-            texts.pop()
-        columns = zip(texts, wide, ("$text", "$text-muted", "$text"), strict=False)
-        parts = [(pad(fit(text, cells - 1), cells), color) for text, cells, color in columns]
-        bar = ("▌ " if is_marked else "  ", "$accent")
-        return Content.assemble(bar, (self.sign, self.style), *parts, (sanitize_line(self.details), "$text-muted"))
+    key: str
+    sign: Span
+    name: str
+    address: str = ""
+    model: str = ""
+    details: str = ""
+    url: str = ""
 
 
-class FirstRun(ClosedOnce[bool]):
-    """Looks for servers and lets one be chosen; the result says what the session will talk to.
+class FirstRun(ListDialog[FirstRow, bool]):
+    """Looks for servers and lets one be chosen; the result says whether it is the demo.
 
     `lacking` is the server that was chosen, if it does not answer or lacks a key or a model.
     """
 
-    CSS_PATH = "dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.APP, Scope.FIRST_RUN)
+    NAME, HEADING, CHOOSING, CLOSING, IS_PAGE = "first", "Welcome to lmtui", "start", "", True
+    COLUMNS = (Column(most=1), Column(most=12), Column(most=22, from_width=66), Column(most=34), Column())
+    VERBS = (("run", "refresh"), ("test", "review folder"))
 
-    VERTICAL_BREAKPOINTS = ROWS
-    SCOPE: ClassVar[Scope] = Scope.FIRST_RUN
-
-    def __init__(self, host: SessionHost, lacking: ServerFound | None = None, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, host: SessionHost, lacking: ServerFound | None = None, *, now: Callable[[], datetime], mode: str
+    ) -> None:
         super().__init__()
-        self._host, self._now, self._lacking = host, now, lacking
-        self._details_line = Static(self._details(), id="first-details", markup=False)
-        self._places: dict[str, tuple[str, str]] = {}  # a server and one of its models; an empty one is its own choice
-        self._rows: list[_Row] = []
-        self._found: Sequence[ServerFound] = ()
-        self._options = OptionList(compact=True, markup=False, id="first-list")
-        self._address = Input(placeholder="http://localhost:8080", compact=True, id="first-address")
-        self._key = Input(placeholder="if it needs one", password=True, compact=True, id="first-key")
-        self._address.cursor_blink = self._key.cursor_blink = False
-        rows = (("Server URL", self._address), ("API key", self._key))
-        self._fields = Vertical(*(Horizontal(Static(name, classes="label"), each) for name, each in rows), id="first-fields")
-        self._fields.display = False
-        self._named = ""  # the address whose models are listed, to which the key goes
-        self._state = Static("", id="first-state", markup=False)
-        self._verbs = Verbs(id="first-verbs")
-
-    def compose(self) -> ComposeResult:
-        head = Bar(id="first-head")
-        head.show([Part("lmtui", "bold $accent"), Part(self._folder(), "$text-muted", 1)], [])
-        yield head
-        with Center(id="first-body"), VerticalScroll(id="first-run", can_focus=False):
-            yield Static(Content.styled("Welcome to lmtui", "bold"), markup=False)
-            yield Static(self._note(), id="first-note", markup=False)
-            yield self._options
-            yield self._fields
-            yield self._state
-            yield self._details_line
-        yield self._verbs
-
-    def _note(self) -> Content:
-        lacking = self._lacking
-        if lacking is None:
-            return Content.styled(WELCOME.format(key_of("model.choose")), "$text-muted")
-        rest = "Enter the key below." if lacking.note in KEY_NOTES else "Choose one."
-        if lacking.kind == ServerKind.KEPT:
-            rest = f"Start it and press {key_of('first.again')}, or choose another."
-        return Content.assemble(("✗ ", "$error"), (f"{lack_text(lacking)}. ", "$text"), (rest, "$text-muted"))
+        self._host, self._now, self._lacking, self._mode = host, now, lacking, mode
+        self._found: Sequence[ServerFound] | None = None
+        self._keys: dict[str, str] = {}  # typed, by address
 
     def on_mount(self) -> None:
-        self._options.focus()
-        self._draw_verbs()
-        self.action_first_again()
-        if self._lacking is not None and self._lacking.note in KEY_NOTES:
-            self._ask_key(self._lacking.url)
+        lacking, note = self._lacking, Content.styled(WELCOME.format(key_of("model.choose")), "$text-muted")
+        if lacking is not None:
+            rest = "Choose one."
+            if lacking.kind == ServerKind.KEPT:
+                rest = f"Start it and press {key_of('list.run')}, or choose another."
+            note = Content.assemble(("✗ ", "$error"), (f"{lack_text(lacking)}. ", "$text"), (rest, "$text-muted"))
+        self.box.show_head(note)
+        self.show(self._rows())
+        if lacking is not None and lacking.note in KEY_NOTES:
+            self.run_worker(self._use(lacking.url, "", problem=lacking.note), group="first-run-start", exclusive=True)
 
-    def _ask_key(self, url: str) -> None:
-        self._named = self._address.value = url
-        self._key.value, self._fields.display = "", True
-        self._key.focus()
+    def on_resize(self) -> None:
+        width, height = self.app.size
+        self.box.styles.padding = height // 8, 2, 0, max(1, (width - MOST_CELLS) // 2)
 
-    def _draw_verbs(self) -> None:
-        brings = bool(self._host.trust.waiting())
-        found = [each for each in of_scope(Scope.FIRST_RUN) if brings or each.id != "first.trust"]
-        self._verbs.show([*found, *map(command, ("app.leave", "app.help"))])
+    async def rows(self) -> Sequence[FirstRow]:
+        """Look for servers."""
+        is_first, self._found = self._found is None, await self._host.servers.find()
+        if all(each.kind is ServerKind.KEPT for each in self._found):
+            self.say(NOTHING.format(key_of("list.run")), "$warning")
+        rows = self._rows()
+        if is_first:
+            self.show(rows, next(row.key for row in rows if row.key))
+        return rows
 
-    def action_first_again(self) -> None:
-        """Look for servers again."""
-        self._say("")
-        self._fill(None)
-        self.run_worker(self._look(), group="first-run", exclusive=True)
-
-    def action_first_trust(self) -> None:
-        """Show what the folder brings."""
-        if self._host.trust.waiting():
-            _ = self.app.push_screen(ConsentDialog(TrustQuestion(self._host)), self._trust_answered)
-
-    def _trust_answered(self, _: bool | None) -> None:
-        self._details_line.update(self._details())
-        self._draw_verbs()
-
-    def action_close_or_stop(self) -> None:
-        """Leave the address."""
-        self._fields.display = False
-        self._say("")
-        self._options.focus()
-
-    @on(OptionList.OptionHighlighted)
-    def _mark(self) -> None:
-        """Put the bar at the marked row."""
-        for at, row in enumerate(self._rows):
-            drawn = row.draw(self.app.size.width, is_marked=at == self._options.highlighted)
-            if self._options.get_option_at_index(at).prompt != drawn:
-                self._options.replace_option_prompt_at_index(at, drawn)
-
-    @on(Input.Submitted)
-    def _typed(self) -> None:
-        if self._address.value.strip():
-            self._named = self._address.value.strip()
-            self._use(self._named, "")
-
-    @on(OptionList.OptionSelected)
-    def _choose(self, event: OptionList.OptionSelected) -> None:
-        choice = event.option_id or ""
-        if choice == OTHER:
-            self._say("")
-            self._fields.display = True
-            self._address.focus()
-        elif choice == KEEP:
-            _ = self.dismiss(result=False)
-        elif choice == DEMO:
-            self._start(self._host.start_demo(), is_demo=True)
-        elif choice in self._places:
-            self._use(*self._places[choice])
-
-    def _use(self, url: str, model: str) -> None:
-        self._say(f"Connecting to {sanitize_line(model or url)}…")
-        self._start(self._connect(url, model), is_demo=False)
-
-    async def _connect(self, url: str, model: str) -> bool:
-        """Use a server; False where its models are listed first, or it wants a key."""
-        servers, key = self._host.servers, self._key.value.strip() if is_same_server(url, self._named) else ""
-        named = None if model else await servers.look(url, key)
-        if named is not None and named.needs_model:
-            self.workers.cancel_group(self, "first-run")
-            self._fill([named, *(each for each in self._found if not is_same_server(each.url, url))])
-            self._options.focus()
-            self._say(f"{pluralize(len(named.chat_models), 'model')}: choose one.")
-            return False
-        try:
-            await servers.use(url, model, key)
-        except ProviderError as error:
-            if error.fault is Fault.KEY_REFUSED:
-                self._ask_key(url)
-            raise
-        return True
-
-    async def _look(self) -> None:
-        self._found = await self._host.servers.find()
-        self._fill(self._found)
-        if all(each.kind is ServerKind.KEPT for each in self._found) and not self._fields.display:
-            self._say(NOTHING.format(key_of("first.again")))
-
-    @work(group="first-run-start", exclusive=True)
-    async def _start(self, connection: Awaitable[bool | None], *, is_demo: bool) -> None:
-        try:
-            is_done = await connection is not False
-        except LmtuiError as error:
-            self._say(error.full_text(), "✗ ")
-            return
-        if is_done:
-            _ = self.dismiss(is_demo)
-
-    def _fill(self, servers: Sequence[ServerFound] | None) -> None:
-        """List the servers that answered and the usual ports that did not; without servers, they are being asked."""
-        options, found = self._options, servers or ()
-        options.clear_options()
-        self._places.clear()
-        self._rows.clear()
-
-        def add(row: _Row, key: str = "") -> None:
-            self._rows.append(row)
-            options.add_option(Option(row.draw(self.app.size.width), id=key or None, disabled=not key))
-
+    def _rows(self) -> list[FirstRow]:
+        """Return the servers that answered, the usual ports that did not, and the other choices."""
+        found, rows = self._found or (), list[FirstRow]()
         for server in found:
             is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES, ServerKind.KEPT) and not server.models
+            failed: Span = ("○", "muted") if server.kind is ServerKind.KEPT else ("✗", "bad")
+            sign: Span = failed if server.note and not server.models else ("✓", "good")
             for number, model in enumerate(server.chat_models or (ServedModel(""),)):
-                key = f"{len(self._places)}"
-                self._places[key] = server.url, model.name
-                add(_server_row(server, model, is_first=not number), "" if is_none else key)
-        sign, text = (Spinner.SIGNS[0], "asking…") if servers is None else ("○", "no answer")
+                details = ", ".join(filter(None, (short_details(model) if model.name else "", server.note)))
+                key = "" if is_none else f"{server.url} {model.name}"
+                place = (server.kind, short_address(server.url)) if not number else ("", "")
+                rows.append(FirstRow(key, (" ", "") if number else sign, *place, model.name, details, server.url))
+        waits: Span = (Spinner.SIGNS[0], "muted") if self._found is None else ("○", "muted")
         for kind, url in KNOWN_ADDRESSES[:SHOWN_PORTS]:
             if not any(is_same_server(each.url, url) for each in found if "//" in each.url):
-                add(_Row(f"{sign} ", "$text-muted", (kind, short_address(url), ""), text))
-        if self._lacking is not None:
-            add(_Row("  ", "$text-muted", ("Continue", "", ""), f"with {self._lacking.url}"), KEEP)
-        add(_Row("+ ", "$text-muted", ("Server URL", "", ""), "type an address"), OTHER)
-        add(_Row("  ", "$text-muted", ("Demo", "", ""), "a scripted model, nothing to install"), DEMO)
-        options.action_first()
-        self._show_fields()
+                details = "asking…" if self._found is None else "no answer"
+                rows.append(FirstRow("", waits, kind, short_address(url), "", details))
+        rows += [FirstRow(KEEP, (" ", ""), "Continue", "with " + self._lacking.url)] if self._lacking is not None else []
+        rows.append(FirstRow(OTHER, ("+", "muted"), "Server URL…", "", "", "with an API key if it needs one"))
+        return [*rows, FirstRow(DEMO, ("▸", "muted"), "Demo", "", "", "a scripted model, nothing to install")]
 
-    def _say(self, text: str, sign: str = "") -> None:
-        self._state.update(Content.assemble((sign, "$error"), (sanitize(text), "$text" if sign else "$text-muted")))
-        self._show_fields()
+    def key(self, row: FirstRow) -> str:
+        """Return what is chosen."""
+        return row.key
 
-    def _show_fields(self) -> None:
-        """Scroll to the fields and what is said below them, if they are open."""
-        if self._fields.display:
-            self.query_one("#first-run").scroll_end(animate=False)
+    def cells(self, row: FirstRow) -> Sequence[Cell]:
+        """Return a choice in columns."""
+        texts = map(sanitize_line, (row.name, row.address, row.model, row.details))
+        name, address, model, details = texts
+        return row.sign, name, (address, "muted"), model, (details, "muted")
 
-    def _folder(self) -> str:
-        return sanitize_line(folder_text(self._host.workspace, Path.home()))
-
-    def _details(self) -> Content:
-        trust = "its own settings are ignored until you trust it" if self._host.trust.waiting() else ""
-        key = (f"   {first_key(command('first.trust'))}", "$text"), (" review", "$text-muted")
-        return Content.assemble(
+    def about(self, row: FirstRow | None) -> tuple[Content, Sequence[Command]]:
+        """Return where one is, and what can be done."""
+        del row
+        brings = bool(self._host.trust.waiting())
+        folder = sanitize_line(folder_text(self._host.workspace, Path.home()))
+        facts = Content.assemble(
             ("Folder   ", "$text-muted"),
-            (self._folder(), "$text"),
-            (f"   {trust}" if trust else "", "$warning"),
-            *(key if trust else ()),
-            ("\nSandbox  set up on the first command", "$text-muted"),
+            (folder, "$text"),
+            ("   its own settings are ignored until you trust it" * brings, "$warning"),
+            ("\nSandbox  set up on the first command\nMode     ", "$text-muted"),
+            (self._mode, "$text"),
+            (f"   {MODE_NOTES.get(self._mode, '')} · {key_of('mode.choose')} changes it", "$text-muted"),
         )
+        return facts, [*self.verbs(*([] if brings else ["test"])), command("app.leave")]
 
+    def action_close_or_stop(self) -> None:
+        """Stay: a server has to be chosen."""
 
-def _server_row(server: ServerFound, model: ServedModel, *, is_first: bool) -> _Row:
-    details = [short_details(model)] if model.name else []
-    details += [server.note] if server.note else []
-    name = model.name or ("" if server.note else "its own model")
-    cells = (server.kind, short_address(server.url), name) if is_first else ("", "", name)
-    if server.kind is ServerKind.KEPT:
-        return _Row("○ ", "$text-muted", cells, server.note)
-    sign, style = ("✗ ", "$error") if server.note and not server.models else ("✓ " if is_first else "  ", "$success")
-    return _Row(sign, style, cells, ", ".join(details))
+    def act(self) -> None:
+        """Begin with the marked choice."""
+        row = self.current
+        if row is not None and row.key == KEEP:
+            _ = self.dismiss(result=False)
+        elif row is not None:
+            work = {OTHER: self._ask_address, DEMO: self._begin_demo}.get(row.key, partial(self._use, row.url, row.model))
+            self.run_worker(work(), group="first-run-start", exclusive=True)
+
+    def do_run(self, _: FirstRow | None) -> None:
+        """Look for servers again, which is done after this."""
+        self._found = None
+        self.show(self._rows())
+
+    async def do_test(self, _: FirstRow | None) -> None:
+        """Show what the folder brings."""
+        await self.app.push_screen_wait(ConsentDialog(TrustQuestion(self._host)))
+
+    async def _begin_demo(self) -> None:
+        with self.showing_errors():
+            await self._host.start_demo()
+            _ = self.dismiss(result=True)
+
+    async def _ask_address(self) -> None:
+        """Ask for the address of a server until one answers, or it is left."""
+        problem, url = "", ""
+        while True:
+            asked = AskText("Server URL", value=url, placeholder="http://localhost:8080", problem=problem)
+            typed = await self.app.push_screen_wait(asked)
+            url = typed or ""
+            problem = await self._use(url, "") if url else ""
+            if not problem:
+                return
+            problem = f"✗ {problem}"
+
+    async def _use(self, url: str, model: str, problem: str = "") -> str:
+        """Use a server, whose models are listed first if it has several; ask for its key where it wants one.
+
+        Returns:
+            What is wrong with it, or an empty text.
+        """
+        servers = self._host.servers
+        while True:
+            if problem:
+                asked = AskText("API key", problem=f"✗ {problem}", placeholder=url, is_secret=True)
+                if (typed := await self.app.push_screen_wait(asked)) is None:
+                    return ""
+                self._keys[url] = typed
+            self.say(f"Connecting to {sanitize_line(model or url)}…", "$text-muted")
+            key = self._keys.get(url, "")
+            try:
+                named = None if model else await servers.look(url, key)
+                if named is not None and named.needs_model:
+                    self.workers.cancel_group(self, "list-read")
+                    self._found = [named, *(each for each in self._found or () if not is_same_server(each.url, url))]
+                    self.show(self._rows(), f"{named.url} {named.chat_models[0].name}")
+                    self.say(f"{pluralize(len(named.chat_models), 'model')}: choose one.", "$text")
+                    return ""
+                await servers.use(url, model, key)
+            except ProviderError as error:
+                problem = error.full_text()
+                if error.fault is not Fault.KEY_REFUSED:
+                    self.say(f"✗ {problem}", "$error")
+                    return problem
+            except LmtuiError as error:
+                self.say(f"✗ {error.full_text()}", "$error")
+                return error.full_text()
+            else:
+                _ = self.dismiss(result=False)
+                return ""
 
 
 DEMO_TASK = "Show me what you can do."
@@ -401,7 +330,7 @@ class AppStartup:
         lacking = None if host.setup_note or app.options.is_demo else await host.servers.choice_problem()
         if host.setup_note or lacking is not None:
             workbench.set_note("no model chosen yet")
-            is_demo = await app.push_screen_wait(FirstRun(host, lacking, now=app.now))
+            is_demo = await app.push_screen_wait(FirstRun(host, lacking, now=app.now, mode=app.options.mode))
             if is_demo and not workbench.prompt.text:
                 workbench.prompt.replace_text(DEMO_TASK)
                 workbench.say("the model is scripted; tools and sandbox are real; press enter to start")

@@ -11,16 +11,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.style import Style
 
 from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import Command, command, first_key, of_scope
+from lmtui.tui.commands import Command, command, first_key
 from lmtui.tui.lines.styled_text import fit
+from lmtui.tui.modals.results import VeiledScreen
 from lmtui.tui.router import SessionView
+from lmtui.tui.screens.beside import key_part
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState
 from lmtui.tui.widgets.bars import Part, Spinner
 from lmtui.tui.widgets.start_page import TALL_ROWS, StartRow
@@ -299,7 +301,7 @@ def activity_parts(active: SessionView | None, now: datetime, note: str) -> tupl
     text, _, rest = activity_text(state, now).partition(" · ")
     style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "bold"
     left = [Part(text[:1].upper() + text[1:], style, 0), Part(rest, "$text-muted", 1)]
-    return left, [_key_part("app.stop", 0)] if state.turn.is_running and not state.approvals else []
+    return left, [key_part("app.stop", 0)] if state.turn.is_running and not state.approvals else []
 
 
 def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[list[Part], list[Part]]:
@@ -353,13 +355,6 @@ def _rate(state: SessionState, now: datetime) -> float:
     return state.usage.tokens_per_s if state.usage is not None else 0.0
 
 
-def _key_part(which: str | Command, rank: int, verb: str = "") -> Part:
-    each = command(which) if isinstance(which, str) else which
-    return Part(
-        Content.assemble(first_key(each), (f" {verb or each.hint}", "$text-muted")) if each.bound_keys else "", "", rank
-    )
-
-
 def start_rows(
     state: SessionState, last: SessionSummary | None, now: datetime, open_count: int, *, is_read: bool
 ) -> list[StartRow]:
@@ -381,9 +376,9 @@ def start_rows(
     warned = [StartRow("Warning", Content.styled(state.warning, "$warning"), Content(""))] if state.warning else []
     return [
         *warned,
-        StartRow("Resume", resumed, _key_part("session.list", 0, "all sessions").content),
-        StartRow("Server", server, _key_part("model.choose", 0, "models").content),
-        StartRow("Sandbox", Content.styled(sandbox, sandbox_style(state)), _key_part("rules.show", 0, "rules").content),
+        StartRow("Resume", resumed, key_part("session.list", 0, "all sessions").content),
+        StartRow("Server", server, key_part("model.choose", 0, "models").content),
+        StartRow("Sandbox", Content.styled(sandbox, sandbox_style(state)), key_part("rules.show", 0, "rules").content),
     ]
 
 
@@ -424,10 +419,7 @@ def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
     if question is not None:
         shown = command("question.reply"), command("question.chat").ways[0]
         return shown if question.dialog.letters.type_on is not None else (), question.closing
-    if not isinstance(top, ModalScreen):
-        return None
-    verbs = getattr(top, "verbs", lambda: of_scope(getattr(top, "SCOPE", "")))
-    return [way for each in verbs() for way in each.ways], getattr(top, "CLOSING", "close")
+    return top.key_verbs() if isinstance(top, VeiledScreen) else None
 
 
 def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
@@ -440,20 +432,21 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
     if place.dialog is not None:
         shown = [each for each in place.dialog[0] if each.hint and each.bound_keys]
         least = 2 if place.is_asked else 4
-        left += [_key_part(each, rank + least) for rank, each in enumerate(shown[:SHORT_VERBS])]
+        left += [key_part(each, rank + least) for rank, each in enumerate(shown)]
+        left += [key_part("app.stop", 0, place.dialog[1])] if place.dialog[1] else []
         right = EVERYWHERE if place.is_asked else EVERYWHERE[-1:]
-        return [*left, _key_part("app.stop", 0, place.dialog[1])], [_key_part(each, rank, verb) for each, verb, rank in right]
+        return left, [key_part(each, rank, verb) for each, verb, rank in right]
     if place.pane:
         verbs = IN_A_PANE[place.pane]
         is_cut = place.rows < TALL_ROWS and len(verbs) >= SHORT_VERBS
-        left += [_key_part(each, rank + 4) for rank, each in enumerate(verbs[: SHORT_VERBS - 1] if is_cut else verbs)]
-        left += [_key_part(f"pane.{place.pane}", 4, "prompt")]
+        left += [key_part(each, rank + 4) for rank, each in enumerate(verbs[: SHORT_VERBS - 1] if is_cut else verbs)]
+        left += [key_part(f"pane.{place.pane}", 4, "prompt")]
         left += [Part(Content.assemble("?", (" more", "$text-muted")), "", 9)] if is_cut else []
     else:
-        left += [_key_part(each, 4) for each in IN_THE_PROMPT]
+        left += [key_part(each, 4) for each in IN_THE_PROMPT]
         signs = TYPED_SIGNS if place.rows >= TALL_ROWS else TYPED_SIGNS[: SHORT_VERBS - len(IN_THE_PROMPT)]
         left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in signs]
         left += place.notes
     if not place.has_mouse:
         left += [Part(f"mouse off  {first_key(command('app.mouse'))} on", "$warning", 1)]
-    return left, [_key_part(each, rank, verb) for each, verb, rank in EVERYWHERE]
+    return left, [key_part(each, rank, verb) for each, verb, rank in EVERYWHERE]

@@ -88,12 +88,14 @@ class ThemePalette:
     colors: dict[str, str]
 
 
-def kind_text(file: Path) -> str:
-    """Return what a person chooses a theme by: whether it is dark or light, or that its file is broken.  Reads the file."""
+def kind_text(file: Path) -> tuple[str, str]:
+    """Return whether a theme is dark or light, and what its first line says of it, or that it is broken.  Reads the file."""
     try:
-        return "dark" if read_palette(file).is_dark else "light"
+        kind = "Dark" if read_palette(file).is_dark else "Light"
     except ThemeError:
-        return "cannot be used; its file has an error"
+        return "Broken", "cannot be used; its file has an error"
+    first = file.read_text("utf-8").partition("\n")[0]
+    return kind, first.removeprefix("#").strip().removesuffix(".") if first.startswith("#") else ""
 
 
 def find_theme(name: str) -> Theme:

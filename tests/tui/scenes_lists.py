@@ -180,7 +180,7 @@ async def memory_inbox(driver: Driver) -> None:
 async def projects(driver: Driver) -> None:
     """Three projects: the one here, one that needs the user, one whose folder is gone."""
     use_projects(driver.host)
-    await at_list(driver, "/projects", "ProjectList", "lexer", "home", "down")
+    await at_list(driver, "/projects", "Switcher", "lexer", "end", "up")
 
 
 async def skills(driver: Driver) -> None:

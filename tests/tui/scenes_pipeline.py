@@ -71,7 +71,7 @@ def large_plan(count: int = 1000) -> PipelinePlan:
 async def opened(driver: Driver, *plans: PipelinePlan) -> None:
     """Open the page over some plans."""
     driver.host.extensions.pipeline.show(*plans)
-    await driver.type("/pipeline", "PipelineScreen")
+    await driver.type("/pipeline", "PipelineList")
 
 
 async def pipeline(driver: Driver) -> None:
@@ -79,7 +79,7 @@ async def pipeline(driver: Driver) -> None:
     play_work(driver.host.session)
     driver.host.clock.time = START
     await opened(driver, some_plan())
-    await driver.press("left", "left", "home")
+    await driver.press("home", "down", "down", "down")
 
 
 PIPELINE_SCENES = {"pipeline": pipeline}

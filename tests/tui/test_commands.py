@@ -4,6 +4,7 @@ from collections import Counter
 
 from textual.binding import Binding
 
+from lmtui.commands.command import SlashCall
 from lmtui.commands.table import command_table
 from lmtui.tui.commands import COMMANDS, Scope, bindings, hint_text, of_scope
 from tests.sets import for_each
@@ -11,7 +12,10 @@ from tests.sets import for_each
 
 def test_ids_and_slash_names_are_unique() -> None:
     assert [name for name, count in Counter(each.id for each in COMMANDS).items() if count > 1] == []
-    assert [name for name, count in Counter(name for each in COMMANDS for name in each.slash).items() if count > 1] == []
+    names = Counter(name for each in COMMANDS for name in (*each.slash, *each.aliases))
+    assert [name for name, count in names.items() if count > 1] == []
+    listed = [each for each in COMMANDS if each.scope in (Scope.APP, Scope.WORKBENCH) and not each.is_rare]
+    assert len(listed) <= 40
 
 
 WINS_OVER_THE_APP = {
@@ -27,11 +31,11 @@ NAMED = command_table()
 MEETING = [
     (Scope.APP, Scope.WORKBENCH, Scope.PROMPT),
     *((Scope.APP, Scope.MOVING, scope) for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)),
-    *((Scope.APP, scope) for scope in (Scope.EDIT, Scope.REVOKE, Scope.FIRST_RUN)),
+    *((Scope.APP, scope) for scope in (Scope.EDIT, Scope.REVOKE)),
     (Scope.APP, Scope.MOVING, Scope.READING),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.LOG),
-    (Scope.APP, Scope.SWITCHER),
+    (Scope.APP, Scope.PICKER),
     (Scope.APP, Scope.MOVING, Scope.VIEWER),
 ]
 
@@ -59,10 +63,15 @@ def test_the_argument_of_a_slash_command_is_kept_and_completion_ends_with_it() -
     assert call is not None
     assert (call.name, call.argument) == ("mode", "auto")
     assert (unknown := NAMED.parse("/etc")) is None or unknown.command is None
-    assert [name for name, _ in NAMED.complete("/sess")] == ["sessions", "session"]
+    assert [name for name, _ in NAMED.complete("/sess")] == ["sessions"]
+    assert [name for name, _ in NAMED.complete("/gat")] == ["gates"]
+    assert NAMED.parse("/remember that") == SlashCall("remember", "add that", NAMED.by_id("memory.show"))
     assert NAMED.complete("/mode ") == []
     assert NAMED.complete("hello") == []
+    NAMED.used("jobs")
     found = NAMED.complete("/")
+    assert [name for name, _ in found[:3]] == ["jobs", "new", "sessions"]
+    assert len(found) <= 32
     assert len(found) == len({each.id for _, each in found})
 
 

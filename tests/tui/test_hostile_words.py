@@ -30,11 +30,11 @@ async def what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(dri
     assert is_clean(driver)
     await driver.type("/cache")
     await driver.press("end")
-    assert "800 read again (odd" in driver.text()
+    assert "800 of 900 tokens re-read: odd" in driver.text()
     assert is_clean(driver)
     await driver.press("escape", to="Workbench")
     driver.host.summaries = [replace(each, title=f"docs{STEERING}") for each in driver.host.summaries]
-    await driver.press("f2", "end", "r", to="AskText")
+    await driver.press("f2", "end", "e", to="AskText")
     assert "docs" in driver.text()
     assert is_clean(driver)
 

@@ -55,7 +55,7 @@ async def nothing_is_kept_by_enter_or_a_click_nor_where_that_fails_and_what_chan
     assert RULE in driver.text()
     memory_of(driver).problem = "the disk is full"
     await driver.press("y")
-    await driver.until(lambda: driver.told == ["the disk is full"])
+    await driver.until_shown("the disk is full", "#memory-state")
     assert "3 proposed" in driver.text()
     memory_of(driver).proposed = some_proposals()[:2]
     await driver.until(lambda: "2 proposed" in driver.text())

@@ -88,7 +88,8 @@ def test_a_large_paste_that_is_read_in_pieces_stays_one_burst() -> None:
 async def undo_of_more_lines_than_the_prompt_shows_takes_them_away(driver: Driver) -> None:
     driver.app.post_message(events.Paste("\n".join(f"line {number}" for number in range(50))))
     await driver.settle()
-    await driver.press("alt+v")
+    await driver.app.workbench.action_run_command("prompt.unfold")
+    await driver.settle()
     assert driver.app.workbench.prompt.document.line_count == 50
     await driver.press("ctrl+underscore")
     assert "\n" not in driver.app.workbench.prompt.text

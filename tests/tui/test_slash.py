@@ -44,7 +44,8 @@ async def an_absolute_path_and_what_begins_with_a_blank_go_to_the_model(driver: 
 @cases
 async def the_session_says_its_id_status_and_new_title(driver: Driver) -> None:
     await driver.type("/session")
-    assert driver.host.session.id in driver.text("#say")
+    await driver.until(lambda: driver.host.session.id in driver.text())
+    await driver.press("escape")
     await driver.type("/status")
     await driver.until(lambda: "mode          normal" in driver.text())
     await driver.press("escape")

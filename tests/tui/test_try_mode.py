@@ -38,7 +38,7 @@ async def what_is_not_merged_is_in_the_foot_and_the_header(driver: Driver, size:
 async def the_review_opens_and_keeps(driver: Driver, way: str) -> None:
     await tried(driver)
     if way == "key":
-        await driver.press("alt+j")
+        await driver.type("/merge")
     else:
         await driver.pilot.click("#foot", offset=(3, 0))
     await driver.until_screen("EffectReviewScreen")
@@ -48,7 +48,7 @@ async def the_review_opens_and_keeps(driver: Driver, way: str) -> None:
 
 @cases
 async def the_end_and_a_close_are_asked_about_while_something_waits(driver: Driver) -> None:
-    await driver.press("alt+j")
+    await driver.type("/merge")
     await driver.until(lambda: "nothing to merge" in driver.text())
     await tried(driver)
     await driver.app.action_leave()

@@ -11,7 +11,6 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import escape_invisible
 from lmtui.features.attempt_values import WorkspaceAttempts, attempt_lines
 
-SCOPE = "attempts"
 DISCARD = ("Discard all attempts?", "This deletes their changes and patches. Their sessions stay.")
 _USUAL = 3
 _ABOUT = re.compile(r"(use|again|stop|diff)\s+(\d{1,2})")
@@ -64,18 +63,5 @@ async def _do(context: CommandContext, verb: str, number: int) -> Output:
 COMMANDS: tuple[Command, ...] = (
     Command("attempts.show", Scope.WORKBENCH, "Attempts", "Try a task several times in overlays and compare the results.",
         slash=("attempts",), argument="[3 TASK, use 1, again 1, stop 1, diff 1 or discard]", handler=attempts,
-        instead='`lmtui run --attempts 3 "TASK"`'),
-    Command("attempts.use", SCOPE, "Use", "Keep all changes of the selected attempt; /undo reverts them.", ("y",), "use",
-        runs="attempts_do('use')"),
-    Command("attempts.diff", SCOPE, "Diff with your folder", "Show all changes of the selected attempt.", ("d",),
-        "diff with your folder"),
-    Command("attempts.hunks", SCOPE, "Choose hunks", "Keep or drop single files and hunks of the selected attempt.", ("m",),
-        "choose hunks…"),
-    Command("attempts.again", SCOPE, "Run again", "Run one more attempt like the selected one, with a new seed.", ("r",),
-        "run again", runs="attempts_do('again')"),
-    Command("attempts.stop", SCOPE, "Stop", "Stop the selected attempt.", ("x",), "stop",
-        runs="attempts_do('stop')"),
-    Command("attempts.log", SCOPE, "Open session", "Open the session of the selected attempt.", ("o",), "open session"),
-    Command("attempts.discard", SCOPE, "Discard all", "Drop all attempts and their patches; asks first.", ("D",), "discard all",
-        runs="attempts_do('discard')"),
+        tab=("Runs", "Attempts"), instead='`lmtui run --attempts 3 "TASK"`'),
 )  # fmt: skip

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar
-
-from textual.binding import BindingType
+from collections.abc import Callable, Sequence
 
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.verification import CheckOutcome, Rung
 from lmtui.features.attempt_values import Attempt, AttemptState, WorkspaceAttempts, reason
-from lmtui.features.attempts.commands import DISCARD, SCOPE
-from lmtui.tui.commands import Command, Scope, bindings
+from lmtui.features.attempts.commands import DISCARD
+from lmtui.tui.commands import Command
 from lmtui.tui.lines.patch import MINUS, patches_of
-from lmtui.tui.lines.styled_text import Line, Span, fit, pad, width_of
-from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.lines.styled_text import Line, Span, fit
+from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
@@ -33,36 +30,38 @@ _SIGNS: dict[CheckOutcome, Span] = {
     CheckOutcome.NOT_RUN: ("–", "muted"),
 }
 _MOST_FILES = 8
-Column = tuple[str, int, Line]
-"""A name, its cells (negative: numbers, which are aligned right), and what is in it in a row."""
 
 
 class AttemptList(ListDialog[Attempt, None]):
     """Lists the attempts and opens what each changes; the active session gets what is used."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
-    NAME, HEADING, SCOPE, CHOOSING = "attempts", "Attempts", SCOPE, ""
+    NAME, HEADING, TAB, CHOOSING = "attempts", "Attempts", "attempts.show", "diff with your folder"
+    COLUMNS = (
+        Column(is_right=True, most=2), Column("model"), Column("parse", 5, from_width=88), Column("lint", 5, from_width=88),
+        Column("tests", 8), Column("lines", 12, is_right=True), Column("tokens", 6, is_right=True, from_width=100),
+        Column("time", 6, is_right=True, from_width=72), Column("result", 15),
+    )  # fmt: skip
+    VERBS = (
+        ("yes", "use"), ("mark", "choose hunks…"), ("run", "run again"), ("stop", "stop"), ("output", "open session"),
+        ("no_all", "discard all"),
+    )  # fmt: skip
 
     def __init__(self, attempts: WorkspaceAttempts, workbench: WorkbenchApi, open_session: Callable[[str], object]) -> None:
         super().__init__()
         self._attempts, self._workbench, self._open_session = attempts, workbench, open_session
         self._best = 0
-        self._unfollow: Callable[[], None] = lambda: None
+        self.ends = [attempts.follow_changes(self.reload)]
 
     def on_mount(self) -> None:
-        self._unfollow = self._attempts.follow_changes(self._load)
         self._ticker = self.set_interval(TICK_S, self.table.redraw, pause=not self._attempts.is_running)
-        self._load()
-
-    def on_unmount(self) -> None:
-        self._unfollow()
 
     @property
     def _session_id(self) -> str:
         active = self._workbench.active
         return active.session.id if active is not None else ""
 
-    def _load(self) -> None:
+    async def rows(self) -> Sequence[Attempt]:
+        """Return the attempts, and say which is the best."""
         listed, is_running = list(self._attempts.listed()), self._attempts.is_running
         (self._ticker.resume if is_running else self._ticker.pause)()
         self._best = listed[0].number if listed and not is_running and listed[0].effect is not None else 0
@@ -73,7 +72,7 @@ class AttemptList(ListDialog[Attempt, None]):
         about = f"{best}Your folder is unchanged until you use one."
         about = f"Changes of attempt {used} are in your folder; /undo reverts them." if used else about
         self.box.show_head(f"{sanitize_line(self._attempts.task)}\n{sanitize_line(about)}" if listed else "")
-        self.show(listed)
+        return listed
 
     def key(self, row: Attempt) -> int:
         """Return its number."""
@@ -84,48 +83,22 @@ class AttemptList(ListDialog[Attempt, None]):
         if row is None:
             return EMPTY, ()
         text = nothing_text(row) if row.effect is None or row.effect.is_empty else "\n".join(row.effect.lines()[:_MOST_FILES])
-        return text, self.verbs(*(("attempts.stop",) if row.is_over else ("attempts.use", "attempts.diff", "attempts.hunks")))
+        return text, self.verbs(*(("stop",) if row.is_over else ("yes", "picker.open", "mark")))
 
-    def columns(self, width: int) -> Line:
-        """Return the names of the columns."""
-        if not self.all_rows:
-            return ()
-        columns = self._columns(self.all_rows[0], width)
-        names = (name.rjust(-cells) if cells < 0 else pad(name, cells) for name, cells, _ in columns)
-        return (("  ".join(("   model".ljust(_model_cells(columns, width)), *names)), ""),)
+    def cells(self, row: Attempt) -> Sequence[Cell]:
+        """Return an attempt in columns."""
+        name = sanitize_line(row.model) or "model in use"
+        model: Line = ((name, "strong" if row.number == self._best else ""), (f" · {row.temperature:g}", "muted"))
+        checks = (_check(row, Rung.PARSE), _check(row, Rung.LINT), _check(row, *_DECIDING))
+        tokens = tokens_text(row.tokens) if row.tokens else ""
+        return str(row.number), model, *checks, _lines(row), tokens, self._time(row), self._result(row)
 
-    def _columns(self, row: Attempt, width: int) -> list[Column]:
-        """Return the columns behind the model that have something to show and room for it."""
-        rungs = {rung for each in self.all_rows for rung in each.checks}
-        every: list[tuple[int, Column]] = [
-            *((88, (str(rung), 5, _check(row, rung))) for rung in (Rung.PARSE, Rung.LINT) if rung in rungs),
-            *([(0, ("tests", 5, _check(row, *_DECIDING)))] if rungs & {*_DECIDING} else []),
-            (0, ("lines", -11, _lines(row))),
-            (100, ("tokens", -6, ((tokens_text(row.tokens), ""),) if row.tokens else ())),
-            (72, ("time", -5, self._time(row))),
-            (0, ("result", 15, self._result(row))),
-        ]
-        return [column for from_width, column in every if width >= from_width]
-
-    def line(self, row: Attempt, width: int) -> Line:
-        """Return an attempt in aligned columns."""
-        columns = self._columns(row, width)
-        room = _model_cells(columns, width) - 3
-        heat = f" · {row.temperature:g}"
-        name = fit(sanitize_line(row.model) or "model in use", max(4, room - len(heat)))
-        found: list[Span] = [(f"{row.number:>2} ", ""), (name, "strong" if row.number == self._best else "")]
-        found.append((pad(fit(heat, max(0, room - len(name))), max(0, room - len(name))), "muted"))
-        for _, cells, line in columns:
-            rest: Span = (" " * max(0, abs(cells) - width_of(line)), "")
-            found += [("  ", ""), *((rest, *line) if cells < 0 else (*line, rest))]
-        return tuple(found)
-
-    def _time(self, attempt: Attempt) -> Line:
+    def _time(self, attempt: Attempt) -> str:
         if attempt.started is None:
-            return ()
+            return ""
         is_running = attempt.state is AttemptState.RUNNING
         seconds = (self._workbench.now() - attempt.started).total_seconds() if is_running else attempt.elapsed_s
-        return ((f"{int(seconds) // 60}:{int(seconds) % 60:02}", ""),)
+        return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
     def _result(self, attempt: Attempt) -> Line:
         match attempt.state:
@@ -154,49 +127,37 @@ class AttemptList(ListDialog[Attempt, None]):
         page = CallPage(title, note, lambda _: [], patches_of(row.effect.ordered))
         _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Attempt"))
 
-    def action_attempts_diff(self) -> None:
-        """Show all that the marked attempt would change."""
-        self.act()
+    def do_mark(self, row: Attempt) -> None:
+        """Choose which files and hunks of an attempt are kept."""
+        review = self._attempts.review(row.number, self._session_id)
+        about = fit(sanitize_line(self._attempts.task), max(8, self.app.size.width // 3))
+        _ = self.app.push_screen(EffectReviewScreen(review, f"Attempt {row.number}", about))
 
-    def action_attempts_hunks(self) -> None:
-        """Choose which files and hunks of the marked attempt are kept."""
-        if self.current is not None:
-            with self.showing_errors():
-                review = self._attempts.review(self.current.number, self._session_id)
-                about = fit(sanitize_line(self._attempts.task), max(8, self.app.size.width // 3))
-                _ = self.app.push_screen(EffectReviewScreen(review, f"Attempt {self.current.number}", about))
-
-    def action_attempts_log(self) -> None:
-        """Open the session of the marked attempt."""
-        row = self.current
-        if row is None or not row.session or not row.is_over:
+    def do_output(self, row: Attempt) -> None:
+        """Open the session of an attempt."""
+        if row.session and row.is_over:
+            _ = self.dismiss(None)
+            self._open_session(row.session)
+        else:
             self.say("You can open the session when the attempt is done.", "$warning")
-            return
-        _ = self.dismiss(None)
-        self._open_session(row.session)
 
-    def action_attempts_do(self, what: str) -> None:
-        """Use the marked attempt, run one more like it, stop it, or discard all of them; say why if that fails."""
-        again, stop = self._attempts.again, self._attempts.stop
-        work = {"use": self._use, "again": again, "stop": stop, "discard": self._discard}[what]
-        if self.current is not None:
-            self.run_worker(self._do(work, self.current.number), group="attempts", exclusive=True)
-
-    async def _use(self, number: int) -> None:
-        if notes := await self._attempts.use(number, self._session_id):
+    async def do_yes(self, row: Attempt) -> None:
+        """Use an attempt."""
+        if notes := await self._attempts.use(row.number, self._session_id):
             self.say("; ".join(notes), "$warning")
 
-    async def _discard(self, _: int) -> None:
+    async def do_run(self, row: Attempt) -> None:
+        """Run one more attempt like this."""
+        await self._attempts.again(row.number)
+
+    async def do_stop(self, row: Attempt) -> None:
+        """Stop an attempt."""
+        await self._attempts.stop(row.number)
+
+    async def do_no_all(self, _: Attempt) -> None:
+        """Discard all attempts, after a question."""
         if await self.app.push_screen_wait(Confirm(*DISCARD)):
             await self._attempts.discard()
-
-    async def _do(self, work: Callable[[int], Awaitable[None]], number: int) -> None:
-        with self.showing_errors():
-            await work(number)
-
-
-def _model_cells(columns: Sequence[Column], width: int) -> int:
-    return max(12, min(48, width - sum(abs(cells) + 2 for _, cells, _ in columns)))
 
 
 def _check(attempt: Attempt, *rungs: Rung) -> Line:

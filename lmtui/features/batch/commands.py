@@ -8,7 +8,6 @@ from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Re
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.batch.values import NO_BATCH, BatchState, TaskResult, WorkspaceBatches
 
-SCOPE = "batch"
 START = "Each task runs in its own overlay; nothing in your folder changes until you accept it."
 
 
@@ -36,11 +35,6 @@ def _row_text(row: TaskResult, state: BatchState) -> str:
 
 COMMANDS: tuple[Command, ...] = (
     Command("batch.show", Scope.WORKBENCH, "Batch", "Start a batch of tasks, or review the changes of the newest one.",
-        slash=("batch",), argument="[--glob PATTERN TASK | FILE | DIR]", handler=show_batch, instead="`lmtui batch status`"),
-    Command("batch.accept", SCOPE, "Accept", "Accept all changes of the selected task.", ("y",), "accept"),
-    Command("batch.accept_all", SCOPE, "Accept all", "Accept the changes of all green tasks that do not overlap with others.",
-        ("a",), "accept all"),
-    Command("batch.reject", SCOPE, "Reject", "Reject the changes of the selected task; its diff stays.", ("n",), "reject"),
-    Command("batch.resume", SCOPE, "Resume", "Continue the batch in the background.", ("r",), "resume"),
-    Command("batch.halt", SCOPE, "Stop", "Stop the batch in the background; it can be resumed.", ("s",), "stop"),
+        slash=("batch",), argument="[--glob PATTERN TASK | FILE | DIR]", handler=show_batch,
+        tab=("Runs", "Batch"), instead="`lmtui batch status`"),
 )  # fmt: skip

@@ -84,10 +84,10 @@ async def goal(context: CommandContext, words: str) -> Result:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("checks.run", Scope.WORKBENCH, "Check", "Lint and test the changes in this folder.", ("alt+c",),
-        slash=("check",), is_first=True, handler=run_checks),
+    Command("checks.run", Scope.WORKBENCH, "Check", "Lint and test the changes in this folder.", slash=("check",),
+        handler=run_checks),
     Command("checks.show", Scope.WORKBENCH, "Checks", "List the commands and rules that check changes, or use a profile.",
-        slash=("checks", "gates"), argument="[profile]", handler=list_checks),
+        slash=("checks",), aliases={"gates": ""}, is_rare=True, argument="[profile]", handler=list_checks),
     Command("checks.goal", Scope.WORKBENCH, "Goal", "Work until a command exits with 0; pause, resume or clear it.",
         slash=("goal",), argument="[command, pause, resume or clear]", handler=goal),
 )  # fmt: skip

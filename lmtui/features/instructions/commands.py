@@ -14,14 +14,10 @@ async def _read(context: CommandContext) -> PromptParts:
     return await context.host.extensions[PromptSource].read(WHOLE_CHARS)
 
 
-async def show_instructions(context: CommandContext, _: str) -> Output:
-    """Show which instructions are read."""
-    return Output(_guidance_lines(await _read(context)), "INSTRUCTIONS")
-
-
-async def show_persona(context: CommandContext, _: str) -> Output:
-    """Show who the agent is told to be."""
-    return Output(_persona_lines(await _read(context)), "PERSONA")
+async def show_instructions(context: CommandContext, words: str) -> Output:
+    """Show which instructions are read, or the persona."""
+    read = await _read(context)
+    return Output(_persona_lines(read), "Persona") if words == "persona" else Output(_guidance_lines(read), "Instructions")
 
 
 async def draft_instructions(_context: CommandContext, focus: str) -> Begin:
@@ -77,9 +73,7 @@ def _lines(guidance: PromptParts) -> Iterator[str]:
 COMMANDS: tuple[Command, ...] = (
     Command("guidance.show", Scope.WORKBENCH, "Instructions",
         "Show which instruction files are read, such as AGENTS.md, and their size.", slash=("instructions",),
-        handler=show_instructions, instead="`lmtui doctor`"),
-    Command("guidance.persona", Scope.WORKBENCH, "Persona", "Show the persona that the agent is given.", slash=("soul",),
-        handler=show_persona, instead=SCREEN),
+        argument="[persona]", aliases={"soul": "persona"}, is_rare=True, handler=show_instructions, instead="`lmtui doctor`"),
     Command("guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Ask the model to draft an AGENTS.md for this folder.",
         slash=("init",), argument="[focus]", handler=draft_instructions, instead=SCREEN),
 )  # fmt: skip

@@ -9,9 +9,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.features.jobs.values import Jobs, NewJob, job_lines
 
-SCOPE = "jobs"
-
-
 SCHEDULE_FORMS = "in 30m · at 09:00 · every 2h · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup · empty: now"
 _SCHEDULE_WORDS = ("in", "at", "every", "daily", "hourly", "cron", "startup")
 
@@ -59,11 +56,7 @@ def split_schedule(text: str) -> tuple[str, str]:
 
 COMMANDS: tuple[Command, ...] = (
     Command("jobs.show", Scope.WORKBENCH, "Jobs", "List scheduled jobs; run, pause or remove one, or open its last session.",
-        slash=("jobs",), handler=show_jobs, status=_status, instead="`lmtui jobs`"),
+        slash=("jobs",), tab=("Runs", "Jobs"), handler=show_jobs, status=_status, instead="`lmtui jobs`"),
     Command("jobs.add", Scope.WORKBENCH, "New job", "Schedule a task: now, or at a time such as daily 09:00.",
-        slash=("submit",), argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`'),
-    Command("jobs.new", SCOPE, "New", "Create a job.", ("n",), "new"),
-    Command("jobs.run", SCOPE, "Run now", "Run the selected job now.", ("r",), "run now"),
-    Command("jobs.pause", SCOPE, "Pause", "Pause or resume the selected job.", ("p",), "pause"),
-    Command("jobs.remove", SCOPE, "Remove", "Remove the selected job; asks first.", ("d", "delete"), "remove"),
+        slash=("submit",), is_rare=True, argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`'),
 )  # fmt: skip

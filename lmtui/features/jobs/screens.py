@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import ClassVar
-
-from textual import work
-from textual.binding import BindingType
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.jobs.commands import SCOPE
 from lmtui.features.jobs.values import JobRecord, Jobs, by_time, job_text, when_text
-from lmtui.tui.commands import Command, Scope, bindings, command
-from lmtui.tui.lines.styled_text import Line, Span, fit, pad
-from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.commands import Command
+from lmtui.tui.lines.styled_text import Span
+from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.workbench_api import FeatureController, Handler
 
@@ -28,105 +23,71 @@ EMPTY = """\
 No jobs yet. A job is a task that runs at its scheduled time, while
 lmtui is open in this folder or `lmtui scheduler` is running there.
 
-Press n to create one. From the prompt:
+Press a to create one. From the prompt:
   /submit daily 09:00: read the logs
 and from a shell:
   lmtui submit "read the logs" --daily 09:00"""
-_WHEN_CELLS = 16
 _BAD = ("error", "failed", "given up", "blocked", "limit", "unfinished", "stopped")
 
 
 class JobList(ListDialog[JobRecord, str | None]):
     """Lists the jobs; the result is the session to open, or `NEW`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
-    NAME, HEADING, SCOPE, CHOOSING = "jobs", "Jobs", SCOPE, "open"
+    NAME, HEADING, TAB, CHOOSING = "jobs", "Jobs", "jobs.show", "open"
+    COLUMNS = (Column(most=1), Column("job"), Column("when", 24), Column("last run", 16))
+    VERBS = (("add", "new"), ("run", "run now"), ("pause", "pause"), ("delete", "remove"))
 
     def __init__(self, jobs: Jobs, now: Callable[[], datetime]) -> None:
         super().__init__()
         self._jobs, self._now = jobs, now
-        self._unfollow: Callable[[], None] = lambda: None
+        self.ends = [jobs.follow_changes(lambda records: self.show(by_time(records)))]
 
-    def on_mount(self) -> None:
-        self._unfollow = self._jobs.follow_changes(self._show)
-        self._read()
-
-    def on_unmount(self) -> None:
-        self._unfollow()
-
-    @work(group="jobs-read", exclusive=True)
-    async def _read(self, said: str = "") -> None:
-        with self.showing_errors():
-            self._show(await self._jobs.read())
-            if said:
-                self.say(said, "$warning")
-
-    def _show(self, records: Sequence[JobRecord]) -> None:
-        self.show(by_time(records))
+    async def rows(self) -> Sequence[JobRecord]:
+        """Read the jobs."""
+        return by_time(await self._jobs.read())
 
     def key(self, row: JobRecord) -> str:
         """Return the job's id."""
         return row.id
 
-    def line(self, row: JobRecord, width: int) -> Line:
-        """Return a job in aligned columns."""
-        sign, style = SIGNS[row.shown_state]
+    def cells(self, row: JobRecord) -> Sequence[Cell]:
+        """Return a job in columns."""
         outcome = "no server yet" if row.tries else sanitize_line(row.last_outcome).partition(":")[0]
-        room = max(10, width - _WHEN_CELLS - 5 - 18)
-        return (
-            (f" {sign} ", style),
-            (pad(fit(sanitize_line(row.title), room), room), ""),
-            (f" {pad(fit(when_text(row, self._now()), _WHEN_CELLS), _WHEN_CELLS)}", "muted"),
-            (fit(outcome, 16), "bad" if outcome.startswith(_BAD) else "muted"),
-        )
+        when: Span = (when_text(row, self._now()), "muted")
+        return SIGNS[row.shown_state], sanitize_line(row.title), when, (outcome, "bad" if outcome.startswith(_BAD) else "muted")
 
     def about(self, row: JobRecord | None) -> tuple[str, Sequence[Command]]:
         """Return all there is to know of a job; without any, only a new one can be made."""
         if row is None:
-            return EMPTY, [command("jobs.new")]
+            return EMPTY, self.verbs("picker.open", "run", "pause", "delete")
         return job_text(row, self._now()), self.verbs()
 
     def act(self) -> None:
         """Open the session of the marked job's last run."""
-        job = self.current
-        if job is None:
-            return
-        if job.last_session or job.session:
-            _ = self.dismiss(job.last_session or job.session)
-        else:
+        if self.current is not None and (session := self.current.last_session or self.current.session):
+            _ = self.dismiss(session)
+        elif self.current is not None:
             self.say("not run yet", "$text-muted")
 
-    def action_jobs_new(self) -> None:
+    def do_add(self, row: JobRecord | None) -> None:
         """Ask for a new job."""
+        del row
         _ = self.dismiss(NEW)
 
-    def action_jobs_run(self) -> None:
-        """Run the marked job now."""
-        if self.current is not None:
-            self._change(self._jobs.run_now, "due now", self.current)
+    async def do_run(self, job: JobRecord) -> None:
+        """Run a job now."""
+        _ = await self._jobs.run_now(job.id)
+        self.say(f"due now: {sanitize_line(job.title)}", "$warning")
 
-    def action_jobs_pause(self) -> None:
-        """Pause the marked job, or let it go on."""
-        job = self.current
-        if job is not None:
-            change, word = (self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "resumed")
-            self._change(change, word, job)
+    async def do_pause(self, job: JobRecord) -> None:
+        """Pause a job, or let it go on."""
+        _ = await (self._jobs.pause if job.is_enabled else self._jobs.resume)(job.id)
+        self.say(f"{'paused' if job.is_enabled else 'resumed'}: {sanitize_line(job.title)}", "$warning")
 
-    @work(group="jobs", exclusive=True)
-    async def action_jobs_remove(self) -> None:
-        """Ask, then remove the marked job."""
-        job = self.current
-        if job is None:
-            return
-        text = f"{sanitize_line(job.title)}\nIts sessions stay."
-        if await self.app.push_screen_wait(Confirm("Remove this job?", text)):
-            self._change(self._jobs.remove, "removed", job)
-
-    @work(group="jobs", exclusive=True)
-    async def _change(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord) -> None:
-        with self.showing_errors():
-            _ = await change(job.id)
-            self._read(f"{word}: {sanitize_line(job.title)}")
+    async def do_delete(self, job: JobRecord) -> None:
+        """Ask, then remove a job."""
+        if await self.app.push_screen_wait(Confirm("Remove this job?", f"{sanitize_line(job.title)}\nIts sessions stay.")):
+            _ = await self._jobs.remove(job.id)
 
 
 _log = logging.getLogger(__name__)
@@ -151,8 +112,8 @@ class JobController(FeatureController):
             self.workbench.say(error.full_text(), "error")
         except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
             _log.error("the scheduler failed inside", exc_info=error)
-            text = f"no jobs are run any more: {sanitize_line(str(error))}"
-            self.workbench.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
+            text = f"The job scheduler stopped: {sanitize_line(str(error))}"
+            self.workbench.say(f"{text}  See lmtui.log and restart lmtui.", "error")
 
     def _show(self) -> None:
         _ = self.workbench.app.push_screen(JobList(self.host.extensions[Jobs], self.workbench.now), self._chosen)

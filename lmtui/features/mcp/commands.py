@@ -9,9 +9,6 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.mcp.values import McpServers, state_words
 
-SCOPE = "MCP servers"
-
-
 _MCP_FORM = "Use /mcp, or /mcp yes|on|off|restart|tools NAME."
 
 
@@ -58,9 +55,5 @@ async def _status(context: CommandContext) -> tuple[str, str]:
 COMMANDS: tuple[Command, ...] = (
     Command("mcp.show", Scope.WORKBENCH, "MCP servers", "List MCP servers with their state, tools and token cost.",
         slash=("mcp",), argument="[yes|on|off|restart|tools NAME]", handler=control_servers, status=_status,
-        instead="`lmtui mcp`"),
-    Command("mcp.accept", SCOPE, "Accept", "Let the selected server start, or accept its changed tools.", ("y",), "accept"),
-    Command("mcp.switch", SCOPE, "Toggle", "Enable or disable the selected server.", ("o",), "on/off"),
-    Command("mcp.restart", SCOPE, "Restart", "Restart the selected server.", ("r",), "restart"),
-    Command("mcp.log", SCOPE, "Log", "Show the end of the selected server's log.", ("l",), "log"),
+        tab=("Extensions", "MCP servers"), instead="`lmtui mcp`"),
 )  # fmt: skip

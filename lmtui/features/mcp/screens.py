@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from textual.app import App
-from textual.binding import BindingType
 
-from lmtui.core.errors import LmtuiError, UsageError, two_sentences
+from lmtui.core.errors import UsageError, two_sentences
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.tool_servers import Field, Form, fields_of
-from lmtui.features.mcp.commands import SCOPE
 from lmtui.features.mcp.values import McpServer, McpServers, ServerState, changes_text
-from lmtui.tui.commands import Command, Scope, bindings, command, first_key
+from lmtui.tui.commands import Command, command, first_key
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, join_roles, pad
-from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, join_roles
+from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
@@ -107,7 +105,6 @@ SIGNS: dict[ServerState, Span] = {
 }
 LOG_LINES = 400
 _NAME_CELLS = 18
-_PLACE_CELLS = 23
 _NOTICE_CELLS = 140
 _MOST_NAMED = 4
 _CHANGES: dict[str, Span] = {"added": ("+", "good"), "removed": ("-", "bad")}
@@ -125,7 +122,7 @@ def about(server: McpServer) -> str:
     place = f"runs in: {server.place}" if server.place and server.transport == "stdio" else server.transport
     first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
     problem = two_sentences(server.problem, server.hint)
-    shows, takes = first_key(command("picker.open")), first_key(command("mcp.accept"))
+    shows, takes = first_key(command("picker.open")), first_key(command("list.yes"))
     keys = f"{shows} shows what differs, {takes} takes them as they are now"
     changed = f"{changes_text(server.changes)}: {keys}" if server.state is ServerState.CHANGED else ""
     brings = " · ".join(part for part in (server.brings, server.reach) if part)
@@ -147,7 +144,7 @@ def tool_lines(server: McpServer, width: int) -> list[Line]:
 
 def change_lines(server: McpServer, width: int) -> list[Line]:
     """Return what differs between the tools that were accepted and those that the server has now."""
-    keys = f"{first_key(command('mcp.accept'))} in the list takes them; until then none of its tools is called."
+    keys = f"{first_key(command('list.yes'))} in the list takes them; until then none of its tools is called."
     lines = [*whole_text(f"WHAT CHANGED: {changes_text(server.changes)}", width, "muted"), *whole_text(keys, width, "warn"), ()]
     roles: dict[str, StyleRole] = {"+": "good", "-": "bad"}
     for change in server.changes:
@@ -188,76 +185,46 @@ ASKED_ABOUT = (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED, Se
 class McpList(ListDialog[McpServer, None]):
     """Lists the servers."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(SCOPE, Scope.APP)
-    NAME, HEADING, SCOPE, CHOOSING = "mcp", "MCP servers", SCOPE, "tools"
+    NAME, HEADING, TAB, CHOOSING = "mcp", "MCP servers", "mcp.show", "tools"
+    COLUMNS = (Column(most=1), Column("server", 18), Column("runs in", 23, from_width=70), Column("state"))
+    VERBS = (("yes", "accept"), ("switch", "on/off"), ("run", "restart"), ("output", "log"))
 
     def __init__(self, servers: McpServers) -> None:
         super().__init__()
         self._servers = servers
-        self._leave: Callable[[], None] = lambda: None
+        self.ends = [servers.listen(lambda: self.call_later(self.reload))]
 
-    def on_mount(self) -> None:
-        self._leave = self._servers.listen(lambda: self.call_later(self._read))
-        self._read()
-
-    def on_unmount(self) -> None:
-        self._leave()
-
-    def _read(self) -> None:
-        self.show(self._servers.servers())
+    async def rows(self) -> Sequence[McpServer]:
+        """Return the servers."""
+        return self._servers.servers()
 
     def key(self, row: McpServer) -> str:
         """Return the server's name."""
         return row.name
 
-    def line(self, row: McpServer, width: int) -> Line:
-        """Return a server in aligned columns."""
+    def cells(self, row: McpServer) -> Sequence[Cell]:
+        """Return a server in columns."""
         sign, style = SIGNS[row.state]
         tools = f"{pluralize(len(row.tools), 'tool')}, {row.tokens:,} tokens" if row.tools else ""
-        place = row.place or row.transport
-        room = max(12, width - _NAME_CELLS - 5 - (_PLACE_CELLS + 1 if width > 70 else 0))
-        state = tools if row.state is ServerState.READY else str(row.state)
-        return (
-            (f" {sign} ", style),
-            (f"{pad(fit(sanitize_line(row.name), _NAME_CELLS), _NAME_CELLS)} ", ""),
-            (f"{pad(fit(sanitize_line(place), _PLACE_CELLS), _PLACE_CELLS)} " if width > 70 else "", "muted"),
-            (fit(state, room), style if row.state is not ServerState.READY else "muted"),
-        )
+        is_ready, place = row.state is ServerState.READY, sanitize_line(row.place or row.transport)
+        state: Span = (tools, "muted") if is_ready else (str(row.state), style)
+        return (sign, style), sanitize_line(row.name), (place, "muted"), state
 
     def about(self, row: McpServer | None) -> tuple[str, Sequence[Command]]:
         """Return what there is to know of a server, and what can be done with it."""
         problems = [sanitize_line(each) for each in self._servers.problems()]
         text = "\n".join([about(row) if row is not None else EMPTY, *problems])
         waits = row is not None and row.state in ASKED_ABOUT
-        return text, self.verbs(*(() if waits else ("mcp.accept",))) if row is not None else ()
+        return text, self.verbs(*(() if waits else ("yes",))) if row is not None else ()
 
     def act(self) -> None:
         """Read the tools of the marked server."""
         if (server := self.current) is not None:
-            title = f"TOOLS OF {sanitize_line(server.name)}"
+            title = f"Tools of {sanitize_line(server.name)}"
             _ = self.app.push_screen(Reading(title, lambda width: tool_lines(server, width)))
 
-    def action_mcp_accept(self) -> None:
-        """Ask, then let the marked server start or take its changed tools."""
-        if (server := self.current) is not None and server.state in ASKED_ABOUT:
-            self.run_worker(self._ask(server), group="mcp", exclusive=True)
-
-    def action_mcp_switch(self) -> None:
-        """Switch the marked server on or off."""
-        if (server := self.current) is not None:
-            self._servers.enable(server.name, is_on=server.state is ServerState.OFF)
-
-    def action_mcp_restart(self) -> None:
-        """Start the marked server again."""
-        if (server := self.current) is not None:
-            self._servers.restart(server.name)
-
-    def action_mcp_log(self) -> None:
-        """Read the end of the marked server's log."""
-        if (server := self.current) is not None:
-            self.run_worker(self._show_log(server.name), group="mcp-log", exclusive=True)
-
-    async def _ask(self, server: McpServer) -> None:
+    async def do_yes(self, server: McpServer) -> None:
+        """Ask, then let a server start or take its changed tools."""
         if server.state is ServerState.CHANGED:
             looks = first_key(command("picker.open"))
             title = "Take its tools as they are now?"
@@ -268,19 +235,25 @@ class McpList(ListDialog[McpServer, None]):
             words = f"{sanitize_line(server.name)}: {escape_invisible_line(server.words)}\n{sanitize_line(server.source)}"
             title, text = "Let this server start?", words
         if await self.app.push_screen_wait(Confirm(title, text)):
-            try:
-                self._servers.accept(server.name)
-            except LmtuiError as error:
-                self.app.notify(sanitize_line(error.full_text()), severity="error", markup=False)
+            self._servers.accept(server.name)
 
-    async def _show_log(self, name: str) -> None:
-        path = self._servers.log_file(name)
+    def do_switch(self, server: McpServer) -> None:
+        """Switch a server on or off."""
+        self._servers.enable(server.name, is_on=server.state is ServerState.OFF)
+
+    def do_run(self, server: McpServer) -> None:
+        """Start a server again."""
+        self._servers.restart(server.name)
+
+    async def do_output(self, server: McpServer) -> None:
+        """Read the end of a server's log."""
+        path = self._servers.log_file(server.name)
         said = [*await asyncio.to_thread(log_end, path), "", sanitize_line(str(path))]
 
         def lines(width: int) -> list[Line]:
             return [line for text in said for line in (whole_text(text, width) or [()])]
 
-        _ = self.app.push_screen(Reading(f"LOG OF {sanitize_line(name)}", lines))
+        _ = self.app.push_screen(Reading(f"Log of {sanitize_line(server.name)}", lines))
 
 
 class McpController(FeatureController):

@@ -10,7 +10,6 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.notes import NO_NOTES, MemoryScope, Note, note_key, note_lines, with_words
 from lmtui.features.memory.values import SearchHit, WorkspaceMemory, proposal_lines
 
-SCOPE = "memory"
 _EVERYWHERE = ("--all", "--user", "--global")
 
 
@@ -34,7 +33,7 @@ async def remember(context: CommandContext, argument: str) -> Output:
     scope = MemoryScope.USER if is_everywhere else MemoryScope.PROJECT
     note = Note(" ".join(words[1:] if is_everywhere else words), scope, "you")
     is_new = await context.host.extensions[WorkspaceMemory].add(note)
-    where = "for all folders" if is_everywhere else "for this folder (/remember --all: for all folders)"
+    where = "for all folders" if is_everywhere else "for this folder (/memory add --all: for all folders)"
     return Output((f"remembered {where}" if is_new else "already remembered",))
 
 
@@ -74,25 +73,18 @@ def hit_lines(hits: Sequence[SearchHit]) -> list[str]:
     return lines
 
 
+_VERBS = {"add": remember, "forget": forget, "find": find}
+
+
+async def control_memory(context: CommandContext, words: str) -> Result:
+    """Show the notes, add or forget some, or search everything."""
+    verb, _, rest = words.partition(" ")
+    return await (_VERBS[verb](context, rest.strip()) if verb in _VERBS else show_memory(context, words))
+
+
 COMMANDS: tuple[Command, ...] = (
-    Command("memory.show", Scope.WORKBENCH, "Memory", "Show notes and proposals.",
-        slash=("memory",), handler=show_memory, instead="`lmtui memory show`"),
-    Command("memory.remember", Scope.WORKBENCH, "Remember", "Add a note for later sessions (--all: for all folders).",
-        slash=("remember",), argument="[--all] TEXT", handler=remember, instead="`lmtui memory add`"),
-    Command("memory.forget", Scope.WORKBENCH, "Forget", "Forget notes that contain these words.", slash=("forget",),
-        argument="WORDS", handler=forget, instead="`lmtui memory forget`"),
-    Command("memory.find", Scope.WORKBENCH, "Find", "Search notes, earlier sessions, documents and code.", slash=("find",),
-        argument="WORDS", handler=find, instead="`lmtui memory search`"),
-    Command("memory.keep", SCOPE, "Keep one or all", "Keep the selected proposal, or all; asks first for all.", ("y", "Y"),
-        "keep|keep all", runs="memory_do('{keep|keep_all}')"),
-    Command("memory.edit", SCOPE, "Edit", "Edit the selected proposal or note.", ("e",), "edit", runs="memory_do('edit')"),
-    Command("memory.scope", SCOPE, "Change scope", "Switch between this folder and all folders.", ("s",), "change scope",
-        runs="memory_do('scope')"),
-    Command("memory.discard", SCOPE, "Discard one or all",
-        "Discard the selected proposal, or all; asks first for all. They are not proposed again.", ("n", "N"),
-        "discard|discard all", runs="memory_do('{discard|discard_all}')"),
-    Command("memory.drop", SCOPE, "Forget", "Forget the selected note.", ("d",), "forget", runs="memory_do('drop')"),
-    Command("memory.add", SCOPE, "Add", "Write a note.", ("a",), "add…", runs="memory_do('add')"),
-    Command("memory.read", SCOPE, "Read sessions", "Read finished sessions for proposals now.", ("r",), "read sessions",
-        runs="memory_do('read')"),
+    Command("memory.show", Scope.WORKBENCH, "Memory",
+        "Show notes and proposals; add a note for later sessions, forget some, or search sessions, documents and code.",
+        slash=("memory",), argument="[add [--all] TEXT, forget WORDS, find WORDS]", handler=control_memory,
+        aliases={"remember": "add", "forget": "forget", "find": "find"}, instead="`lmtui memory show`"),
 )  # fmt: skip

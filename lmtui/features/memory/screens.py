@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
@@ -11,9 +11,7 @@ from functools import partial
 from textual.content import Content
 from textual.style import Style
 
-from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
-from lmtui.features.memory.commands import SCOPE
 from lmtui.features.memory.notes import NO_NOTES, SCOPE_NAMES, MemoryScope, Note
 from lmtui.features.memory.values import (
     KIND_NAMES,
@@ -27,8 +25,8 @@ from lmtui.features.memory.values import (
 from lmtui.tui.commands import Command
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import STYLES, Line, Span, fit, indent, row, wrap
-from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.lines.styled_text import Line, Span, fit, indent, row, wrap
+from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog, content_of
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.router import EventHandlers
@@ -37,10 +35,6 @@ from lmtui.tui.workbench_api import FeatureController, Handler, tried
 
 LOOK_S = 1.0
 UNSEEN = "Nothing is remembered until you keep it."
-_OF_PROPOSALS = ("memory.keep", "memory.discard")
-_OF_ITEMS = ("picker.choose", "memory.edit", "memory.scope")
-_STYLES = {**STYLES, "strong": "bold"}
-_DATED_FROM = 70
 _MOST_QUOTE_ROWS, _MOST_ABOUT_ROWS = 3, 30
 _MOST_HITS = 20
 _OTHER = {MemoryScope.PROJECT: MemoryScope.USER, MemoryScope.USER: MemoryScope.PROJECT}
@@ -48,10 +42,15 @@ _OTHER = {MemoryScope.PROJECT: MemoryScope.USER, MemoryScope.USER: MemoryScope.P
 Item = MemoryProposal | Note
 
 
-class MemoryList(ListDialog[Item | str, None]):
+class MemoryList(ListDialog[Item, None]):
     """Lists proposals and notes below headings.  `now` returns the time."""
 
-    NAME, HEADING, SCOPE, CHOOSING, FILTER = "memory", "Memory", SCOPE, "show", "words of a note"
+    NAME, HEADING, CHOOSING, FILTER, IS_PAGE = "memory", "Memory", "show", "words of a note", True
+    COLUMNS = (Column(), Column(most=24), Column(most=14, is_right=True, from_width=70))
+    VERBS = (
+        ("yes", "keep"), ("yes_all", "keep all"), ("edit", "edit"), ("switch", "change scope"), ("no", "discard"),
+        ("no_all", "discard all"), ("delete", "forget"), ("add", "add…"), ("run", "read sessions"),
+    )  # fmt: skip
     DEFAULT_CSS = """
     MemoryList #memory-box .list-about { max-height: 50%; }
     """
@@ -66,13 +65,13 @@ class MemoryList(ListDialog[Item | str, None]):
 
     def on_mount(self) -> None:
         self.set_interval(LOOK_S, self._look)
-        self._do(self._read)
 
     def _look(self) -> None:
         if self._memory.waiting != self._waiting:
-            self._do(self._read)
+            self.reload()
 
-    async def _read(self) -> None:
+    async def rows(self) -> Sequence[Item | str]:
+        """Read the proposals and the notes."""
         proposals, notes = await self._memory.proposals(), await self._memory.notes()
         problem = sanitize_line(" ".join(await self._memory.warnings()))
         self._waiting = len(proposals)
@@ -80,44 +79,34 @@ class MemoryList(ListDialog[Item | str, None]):
         groups |= {SCOPE_NAMES[scope].capitalize(): [note for note in notes if note.scope is scope] for scope in MemoryScope}
         self.box.count(f"{len(proposals)} proposed, {pluralize(len(notes), 'note')}")
         self.box.show_head(problem or (UNSEEN if proposals else ""))
-        self.show([row for heading, items in groups.items() if items for row in (heading, *items)])
+        return [row for heading, items in groups.items() if items for row in (heading, *items)]
 
-    def key(self, row: Item | str) -> object:
+    def key(self, row: Item) -> object:
         """Return what an item is known by."""
-        if isinstance(row, Note):
-            return row.scope, row.key
-        return row.id if isinstance(row, MemoryProposal) else ""
+        return (row.scope, row.key) if isinstance(row, Note) else row.id
 
-    def text(self, row: Item | str) -> str:
-        """Return all that is searched; a heading is not."""
-        return "" if isinstance(row, str) else f"{_title(row)} {row.text}"
+    def text(self, row: Item) -> str:
+        """Return all that is searched."""
+        return f"{_title(row)} {row.text}"
 
-    def line(self, item: Item | str, width: int) -> Line:
-        """Return an item with where it is from at the right."""
-        if isinstance(item, str):
-            return ((f" {item}", "muted"),)
-        is_foreign = isinstance(item, MemoryProposal) and item.origins - {"you"}
-        source = item.source_text if isinstance(item, MemoryProposal) else item.source
-        age = _age(item.date, self._now) if width >= _DATED_FROM else ""
-        about = " · ".join(filter(None, (sanitize_line(source), age)))
-        return row(((f" {_title(item)}", ""),), ((f"{about} ", "warn" if is_foreign else "muted"),), width)
+    def cells(self, row: Item) -> Sequence[Cell]:
+        """Return an item with where it is from."""
+        is_foreign = isinstance(row, MemoryProposal) and row.origins - {"you"}
+        source = sanitize_line(row.source_text if isinstance(row, MemoryProposal) else row.source)
+        return f"  {_title(row)}", (source, "warn" if is_foreign else "muted"), (_age(row.date, self._now), "muted")
 
-    def about(self, row: Item | str | None) -> tuple[str | Content, Sequence[Command]]:
+    def about(self, row: Item | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what is known of an item, and what can be done with it."""
-        if row is None or isinstance(row, str):
-            return f"{NO_PROPOSALS}\n{NO_NOTES}", self.verbs(*_OF_PROPOSALS, *_OF_ITEMS, "memory.drop")
-        width = max(30, self.table.content_width - 2)
-        lines = [
-            Content.assemble(*((text, _STYLES.get(role.partition(" ")[0], "")) for text, role in line))
-            for line in details(row, width)[:_MOST_ABOUT_ROWS]
-        ]
-        left_out = ("memory.drop",) if isinstance(row, MemoryProposal) else _OF_PROPOSALS
-        return Content("\n").join(lines), self.verbs(*left_out)
+        if row is None:
+            return f"{NO_PROPOSALS}\n{NO_NOTES}", [each for each in self.verbs() if each.id in ("list.add", "list.run")]
+        lines = details(row, max(30, self.table.content_width - 2))[:_MOST_ABOUT_ROWS]
+        left_out = ["delete"] if isinstance(row, MemoryProposal) else ["yes", "no"]
+        left_out += [] if self._waiting else ["yes_all", "no_all"]
+        return content_of(lines), self.verbs(*left_out)
 
     def act(self) -> None:
         """Show all that is known of the marked item."""
-        item = self.current
-        if item is not None and not isinstance(item, str):
+        if (item := self.current) is not None:
             self._seen.add(item.id if isinstance(item, MemoryProposal) else "")
             _ = self.app.push_screen(Reading("Memory", partial(details, item)))
 
@@ -126,67 +115,64 @@ class MemoryList(ListDialog[Item | str, None]):
     def _say(self, text: str, *, is_error: bool = False) -> None:
         self.app.notify(sanitize_line(text), severity="error" if is_error else "information", markup=False)
 
-    def _do(self, *works: Callable[[], Awaitable[object]]) -> None:
-        """Do one thing after the other, the last one whatever became of those before; show why something fails."""
+    async def do_add(self, item: Item | None) -> None:
+        """Write a note."""
+        scope = item.scope if isinstance(item, Note) else MemoryScope.PROJECT
+        if text := await self._asked(f"Note for {SCOPE_NAMES[scope]}", ""):
+            _ = await self._memory.add(Note(text, scope, "you"))
 
-        async def done() -> None:
-            for work in works:
-                try:
-                    _ = await work()
-                except LmtuiError as error:
-                    self._say(error.full_text(), is_error=True)
+    async def do_run(self, _: Item | None) -> None:
+        """Read finished sessions for proposals."""
+        self._say("Reading finished sessions …")
+        self._say(pluralize(await self._memory.reflect(), "new proposal"))
 
-        _ = self.run_worker(done(), group="memory")
+    async def do_edit(self, item: Item) -> None:
+        """Edit a proposal or a note."""
+        if isinstance(item, Note):
+            if text := await self._asked("Edit note", item.text):
+                await self._memory.change(item, replace(item, text=text))
+        elif item.kind is ProposalKind.SKILL:
+            written = await edit_text(self.app, item.text, "SKILL.md", say=partial(self._say, is_error=True))
+            if written is not None and written.strip():
+                self._changed[item.id] = replace(item, text=written)
+        elif text := await self._asked("Edit before keeping", item.claim):
+            self._changed[item.id] = replace(item, text=" ".join(text.split()))
 
-    def action_memory_do(self, what: str) -> None:
-        """Do something with the marked item, or all that are listed; what counts for no such item does nothing."""
-        self._do(lambda: self._act(what, self.current), self._read)
+    async def do_switch(self, item: Item) -> None:
+        """Switch between this folder and all folders."""
+        if isinstance(item, Note):
+            await self._memory.change(item, replace(item, scope=_OTHER[item.scope]))
+        else:
+            self._changed[item.id] = replace(item, scope=_OTHER[item.scope], file="")
 
-    async def _act(self, what: str, item: Item | str | None) -> None:
-        match what, item:
-            case "add", _:
-                scope = item.scope if isinstance(item, Note) else MemoryScope.PROJECT
-                if text := await self._asked(f"Note for {SCOPE_NAMES[scope]}", ""):
-                    _ = await self._memory.add(Note(text, scope, "you"))
-            case "read", _:
-                self._say("Reading finished sessions …")
-                self._say(pluralize(await self._memory.reflect(), "new proposal"))
-            case "keep_all" | "discard_all", _:
-                await self._all(is_kept=what == "keep_all")
-            case "edit", Note():
-                if text := await self._asked("Edit note", item.text):
-                    await self._memory.change(item, replace(item, text=text))
-            case "scope", Note():
-                await self._memory.change(item, replace(item, scope=_OTHER[item.scope]))
-            case "drop", Note():
-                if await self._is_sure("Forget this note?", sanitize_line(item.text)):
-                    await self._memory.remove([item])
-            case _, MemoryProposal():
-                await self._do_proposal(what, item)
+    async def do_delete(self, note: Note) -> None:
+        """Forget a note."""
+        if await self._is_sure("Forget this note?", sanitize_line(note.text)):
+            await self._memory.remove([note])
 
-    async def _do_proposal(self, what: str, item: MemoryProposal) -> None:
-        match what:
-            case "keep":
-                if not item.is_note and item.id not in self._seen:
-                    self.act()  # the whole text is read before it is kept
-                    return
-                self._say(f"Kept: {await self._keep(item)}")
-            case "discard":
-                await self._memory.discard(item.id)
-            case "edit" if item.kind is ProposalKind.SKILL:
-                written = await edit_text(self.app, item.text, "SKILL.md", say=partial(self._say, is_error=True))
-                if written is not None and written.strip():
-                    self._changed[item.id] = replace(item, text=written)
-            case "edit":
-                if text := await self._asked("Edit before keeping", item.claim):
-                    self._changed[item.id] = replace(item, text=" ".join(text.split()))
-            case "scope":
-                self._changed[item.id] = replace(item, scope=_OTHER[item.scope], file="")
+    async def do_yes(self, item: MemoryProposal) -> None:
+        """Keep a proposal; all but notes are read first."""
+        if not item.is_note and item.id not in self._seen:
+            self.act()
+        else:
+            self._say(f"Kept: {await self._keep(item)}")
+
+    async def do_no(self, item: MemoryProposal) -> None:
+        """Discard a proposal."""
+        await self._memory.discard(item.id)
 
     async def _keep(self, item: MemoryProposal) -> str:
         where = await self._memory.keep(item.id, item.text if item.id in self._changed else "", item.scope)
         _ = self._changed.pop(item.id, None)
         return where
+
+    async def do_yes_all(self, _: Item) -> None:
+        """Keep all proposals that are listed."""
+        await self._all(is_kept=True)
+
+    async def do_no_all(self, _: Item) -> None:
+        """Discard all proposals that are listed."""
+        await self._all(is_kept=False)
 
     async def _all(self, *, is_kept: bool) -> None:
         listed = [each for each in self.table.rows if isinstance(each, MemoryProposal)]
@@ -194,7 +180,8 @@ class MemoryList(ListDialog[Item | str, None]):
         title = f"{'Keep' if is_kept else 'Discard'} {pluralize(len(listed), 'proposal')}?"
         if listed and await self._is_sure(title, _summary(listed)):
             for each in listed:
-                _ = await (self._keep(each) if is_kept else self._memory.discard(each.id))
+                with self.showing_errors():
+                    _ = await (self._keep(each) if is_kept else self._memory.discard(each.id))
 
     async def _asked(self, title: str, value: str) -> str:
         """Return another text, nothing where it is the same or the user left."""

@@ -10,7 +10,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.planner import ideate_task
 from lmtui.features.pipeline.values import PipelinePlan, TaskAction, WorkspacePipeline, is_planning, status_lines
 
-SCOPE = "pipeline"
 START = "Its tasks run one after the other. What is done is merged into your folder and committed to the current branch."
 _WITH_NUMBER = ("retry", "skip", "answer")
 
@@ -78,30 +77,10 @@ async def ideate(_context: CommandContext, topic: str) -> Begin:
     return Begin(lambda session: session.submit(ideate_task(topic), typed=f"/ideate {topic}"))
 
 
-_COLUMN = ("right left tab shift+tab", "column", "column({1|-1})")
-_KEYS = (
-    ("open", "Open session", "Open the task's last session, or answer the question.", "enter o", "open session", ""),
-    ("diff", "Diff", "Show what the last attempt of the selected task changed.", "d", "diff", ""),
-    ("details", "Details", "Show all of the selected task: text, attempts and findings.", "i", "details", ""),
-    ("retry", "Retry", "Make the selected failed task ready again.", "r", "retry", "do('retry')"),
-    ("skip", "Skip", "Skip the selected task; tasks after it go on.", "s", "skip", "do('skip')"),
-    ("pause", "Pause task", "Pause or resume the selected task.", "p", "pause", "do('pause')"),
-    ("edit", "Edit task", "Edit the selected task in your editor (VISUAL or EDITOR).", "e", "edit", ""),
-    ("answer", "Answer", "Answer a blocking question of the plan.", "a", "answer…", ""),
-    ("column", "Next or previous column", "Go to another column of the board.", *_COLUMN),
-    ("pause_all", "Pause plan", "Begin no more tasks of this plan, or go on with it.", "P", "pause plan", ""),
-    ("stop", "Stop", "Stop the work on this plan; asks first.", "x", "stop", ""),
-    ("plans", "Plans", "Choose which plan is shown.", "l", "plans…", ""),
-    ("new", "New plan", "Work through another plan file.", "n", "new plan…", ""),
-)
 COMMANDS: tuple[Command, ...] = (
     Command("pipeline.show", Scope.WORKBENCH, "Pipeline", "Work through the tasks of a plan file, or show them.",
         slash=("pipeline",), argument="[PLAN.md, pause, resume, stop, retry N, skip N, answer N TEXT or status]",
-        handler=pipeline, instead="`lmtui pipeline status`"),
+        handler=pipeline, tab=("Runs", "Pipeline"), instead="`lmtui pipeline status`"),
     Command("pipeline.ideate", Scope.WORKBENCH, "Specify a topic", "Have the model ask you about a topic, then write SPEC.md.",
-        slash=("ideate",), argument="TOPIC", handler=ideate, instead='`lmtui ideate "TOPIC"`'),
-    *(
-        Command(f"pipeline.{name}", SCOPE, title, text, tuple(keys.split()), hint, runs=runs and f"pipeline_{runs}")
-        for name, title, text, keys, hint, runs in _KEYS
-    ),
+        slash=("ideate",), is_rare=True, argument="TOPIC", handler=ideate, instead='`lmtui ideate "TOPIC"`'),
 )  # fmt: skip

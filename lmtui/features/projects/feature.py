@@ -7,6 +7,4 @@ from lmtui.registry import Feature, Subcommand
 FEATURE = Feature(
     service="service:ProjectsService",
     subcommands=(Subcommand("projects [scan|add|remove|needs-action|use]", "service:projects"),),
-    has_commands=True,
-    controller="screens:ProjectsController",
 )

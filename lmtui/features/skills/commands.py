@@ -12,7 +12,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import FileState
 from lmtui.features.skills.values import OFF, PromotedTool, Skill, Skills
 
-SCOPE = "skills"
 SIGNS: dict[FileState, tuple[str, Literal["good", "warn", "muted", "bad"]]] = {
     FileState.READY: ("✓", "good"),
     FileState.WAITING: ("?", "warn"),
@@ -95,11 +94,10 @@ def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], in_use: 
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("skills.show", Scope.WORKBENCH, "Skills", "List skills, use one, or end it (off).", slash=("skill", "skills"),
+    Command("skills.show", Scope.WORKBENCH, "Skills", "List skills, use one, or end it (off).", slash=("skills",),
+        aliases={"skill": ""}, tab=("Extensions", "Skills"),
         argument="[name text | off]", values="skills", names=skill_names, handler=use_skill),
     Command("skills.promote", Scope.WORKBENCH, "Promote function",
-        "Make a Python function a tool of this folder, after you approve it.", slash=("promote",),
+        "Make a Python function a tool of this folder, after you approve it.", slash=("promote",), is_rare=True,
         argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN),
-    Command("skills.use", SCOPE, "Use", "Insert the selected skill into the prompt.", ("u",), "use"),
-    Command("skills.remove", SCOPE, "Remove", "Remove the selected tool; files are not changed.", ("d",), "remove tool"),
 )  # fmt: skip

@@ -14,5 +14,5 @@ async def show_prompt_files(context: CommandContext, _: str) -> OpenView:
 COMMANDS: tuple[Command, ...] = (
     Command("prompts.show", Scope.WORKBENCH, "Markdown commands",
         "List the slash commands that are Markdown files, and choose one.", slash=("commands",), handler=show_prompt_files,
-        instead="`lmtui doctor`"),
+        is_rare=True, instead="`lmtui doctor`"),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Scope
-from lmtui.features.usage.values import SCOPE, UsageRange, UsageReports, usage_lines, usage_range
+from lmtui.features.usage.values import UsageRange, UsageReports, usage_lines, usage_range
 
 
 async def show_usage(context: CommandContext, argument: str) -> OpenView:
@@ -20,8 +20,5 @@ async def show_usage(context: CommandContext, argument: str) -> OpenView:
 
 COMMANDS: tuple[Command, ...] = (
     Command("usage.show", Scope.WORKBENCH, "Usage", "Show tokens, requests and time of all your sessions.",
-        slash=("usage",), argument="[today|7d|30d|all]", handler=show_usage, instead="`lmtui usage`"),
-    Command("usage.days", SCOPE, "More or fewer days", "Count more days (7, 30, all), or fewer, down to today.",
-        ("right", "left", "l", "h"), "more days|fewer", runs="usage_days({1|-1})"),
-    Command("usage.table", SCOPE, "Next table", "Show the next table: models, folders, sessions, days.", ("tab",), "table"),
+        slash=("usage",), tab=("Usage", "Days"), argument="[today|7d|30d|all]", handler=show_usage, instead="`lmtui usage`"),
 )  # fmt: skip

@@ -13,7 +13,6 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import time_text
 
 NO_USAGE = "No usage yet. Tokens, requests and time appear here after the first answer of a model."
-SCOPE = "usage"  # of its keys
 TABLES = ("day", "model", "folder", "session")
 _SLOT_S = 900  # a quarter of an hour: in every zone the days begin between two of them
 

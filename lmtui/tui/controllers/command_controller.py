@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from textual.content import Content
 from textual.screen import Screen
 from textual.worker import WorkerError
 
@@ -30,12 +32,11 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize
 from lmtui.paths import theme_files
 from lmtui.tui import themes
-from lmtui.tui.commands import COMMANDS, TABLE, Command, command, first_key, key_of, of_scope
+from lmtui.tui.commands import COMMANDS, TABLE, Command, bindings, command, first_key, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
-from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
-from lmtui.tui.modals.results import Choice
+from lmtui.tui.modals.results import Choice, VeiledScreen
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, wanted_session
@@ -70,6 +71,8 @@ class CommandController:
     async def run_text(self, text: str) -> None:
         """Run a slash command as it was typed; one that is not known stays in the prompt, to be put right."""
         call = TABLE.parse(text)
+        if call is not None:
+            TABLE.used(call.name)
         if self._workbench.sessions.host is None and call is not None and call.command is not None:
             await self._open(call.command.id, call.argument)
         else:
@@ -152,12 +155,12 @@ class CommandController:
 
 GROUPS = {
     "This turn": "undo. merge. room. deep. plan. budget. background.",
-    "Session": "session. projects. usage.",
-    "View": "pane. changes. attempts. pipeline. side. viewer. files. chat. window. cache. layout. lines.",
+    "Session": "session. usage. window. cache.",
+    "View": "pane. changes. attempts. pipeline. batch. jobs. side. viewer. files. chat. layout. lines.",
     "Permissions": "mode. rules. trust.",
     "Model": "model. calls.",
     "Prompt": "prompt.",
-    "Extensions": "guidance. skills. prompts. mcp. jobs.",
+    "Extensions": "guidance. skills. prompts. mcp. memory.",
 }
 OTHER_WORDS = {
     "app.theme": "color colour dark light appearance",
@@ -170,9 +173,10 @@ OTHER_WORDS = {
     "room.make": "summarize context",
     "app.leave": "exit close",
     "session.export": "save",
+    "session.list": "agents background projects folders",
     "undo.last": "revert",
     "rules.show": "allow deny",
-    "model.choose": "server",
+    "model.choose": "server key address",
 }
 MOST_RECENT = 3
 
@@ -183,46 +187,67 @@ def group_of(each: Command) -> str:
 
 
 PALETTE_SCOPES = (
-    Scope.WORKBENCH, Scope.CHANGES, Scope.REVIEW, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.REVOKE, Scope.FIRST_RUN,
-    "attempts", "pipeline",
+    Scope.WORKBENCH, Scope.CHANGES, Scope.REVIEW, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.REVOKE,
 )  # fmt: skip
 
 
 def _choice(each: Command, group: str) -> Choice:
-    return Choice(each.action, each.title, each.help, OTHER_WORDS.get(each.id, ""), group, first_key(each) if each.keys else "")
+    words = f"{OTHER_WORDS.get(each.id, '')} {' '.join((*each.slash, *each.aliases))}"
+    return Choice(each.action, each.title, each.help, words, group, first_key(each) if each.keys else "")
 
 
 HERE, USUAL = "Here", "Most used"
+MOST_HERE = 12
+_OWN_MODE = (Scope.APP, Scope.COPYING, Scope.FINDING, Scope.MOVING)  # shown in their mode, or under all keys
 USUAL_IDS = (
-    "prompt.send", "prompt.newline", "prompt.steer", "app.stop", "app.palette", "session.list", "session.next_waiting",
-    "session.new", "mode.choose", "changes.show", "undo.last", "model.choose",
+    "app.palette", "app.stop", "session.list", "session.next_waiting", "session.new", "mode.choose", "changes.show",
+    "undo.last", "model.choose", "files.find", "settings.show", "app.leave",
 )  # fmt: skip
 
 
-def help_rows(here: Sequence[Command]) -> list[Choice]:
-    """Return a row for each command: those of the place where one is, the usual ones, and all by group."""
+def _help_row(each: Command, group: str) -> Choice:
+    typed = [f"/{name} {each.argument}".strip() for name in (*each.slash, *each.aliases)]
+    words = "  ".join([*typed, each.key_text, OTHER_WORDS.get(each.id, "")])
+    title = each.hint[:1].upper() + each.hint[1:] if each.id.startswith("list.") and each.hint else each.title
+    return Choice(each.id, title, each.help, words, group, each.key_text or "".join(typed[:1]).partition(" ")[0])
 
-    def row(each: Command, group: str) -> Choice:
-        slashes = [f"/{name} {each.argument}".strip() for name in each.slash]
-        words = "  ".join([*slashes, each.key_text, OTHER_WORDS.get(each.id, "")])
-        shown = [f"/{name}" for name in each.slash[:1]]
-        return Choice(each.id, each.title, each.help, words, group, "  ".join([*shown, each.key_text]).strip())
+
+def every_key() -> list[Choice]:
+    """Return a row for each command, by group."""
 
     def group(each: Command) -> str:
         return group_of(each) if each.scope in (Scope.APP, Scope.WORKBENCH) else each.scope[:1].upper() + each.scope[1:]
 
     groups = dict.fromkeys((*GROUPS, "General", *map(group, COMMANDS)))
-    every = [row(each, name) for name in groups for each in COMMANDS if group(each) == name]
-    return [*(row(each, HERE) for each in here), *(row(command(each), USUAL) for each in USUAL_IDS), *every]
+    return [_help_row(each, name) for name in groups for each in COMMANDS if group(each) == name]
 
 
 class Help(Picker):
-    """Lists every key and command; enter runs what can be run on the screen below."""
+    """Lists what the keys do here and the usual commands, or all; enter runs what can be run on the screen below."""
 
     NAME, SCOPE = "help", Scope.HELP
-    REPEATED = (HERE, USUAL)
+    BINDINGS = bindings(Scope.HELP)
 
-    def about(self, row: Choice | None) -> tuple[str, Sequence[Command]]:
+    def __init__(self, here: Sequence[Command]) -> None:
+        shown = [_help_row(each, HERE) for each in here[:MOST_HERE]]
+        ids = {each.id for each in here}
+        usual = [_help_row(command(each), USUAL) for each in USUAL_IDS if each not in ids]
+        super().__init__("Help", [*shown, *usual], noun="command", hidden=every_key())
+
+    def matching(self, rows: Sequence[Choice | str], typed: str) -> Sequence[Choice]:
+        """Return all that fit, each once."""
+        return list({each.id: each for each in reversed(super().matching(rows, typed))}.values())[::-1]
+
+    def verbs(self, *left_out: str) -> list[Command]:
+        """Return what can be done in the list."""
+        return [*super().verbs(*left_out), *(of_scope(Scope.HELP) if self.choices is not self.hidden else ())]
+
+    def action_help_all(self) -> None:
+        """Show all keys."""
+        self.choices = self.hidden
+        self.show_all()
+
+    def about(self, row: Choice | None) -> tuple[str | Content, Sequence[Command]]:
         """Return all that there is to know of the marked command."""
         return f"{row.note}  ·  {row.words.strip()}" if row is not None else "", super().about(row)[1]
 
@@ -265,13 +290,16 @@ class AppController:
         return scope
 
     def _show_help(self) -> None:
-        """Show all keys, those of the focused pane first; other screens have keys of their own."""
+        """Show what the keys do where one is, and the usual commands."""
         if self._here != Scope.HELP:
             screen, focused = self._app.screen, self._app.focused
-            ids = {binding.id for _, binding in focused._bindings} if focused is not None else set()
-            ids |= {each.id for each in screen.verbs()} if isinstance(screen, ListDialog) else set()
-            here = [each for each in COMMANDS if each.id in ids or (each.scope == self._here != Scope.WORKBENCH)]
-            _ = self._app.push_screen(Help("Help", help_rows(here), noun="command"), lambda action: self._run(action, screen))
+            if isinstance(screen, VeiledScreen):
+                here = [replace(each, id=each.id.partition("#")[0]) for each in screen.key_verbs()[0]]
+            else:
+                ids = {binding.id for _, binding in focused._bindings} if focused is not None else set()
+                here = [each for each in COMMANDS if each.id in ids and each.scope not in _OWN_MODE]
+                here += [each for each in of_scope(self._here) if self._here != Scope.WORKBENCH and each not in here]
+            _ = self._app.push_screen(Help(here), lambda action: self._run(action, screen))
 
     async def _run(self, action: str | None, screen: Screen[Any]) -> None:
         if action is not None:
@@ -285,10 +313,11 @@ class AppController:
             return
         found = [each for each in of_scope(Scope.APP, self._here) if each.id != "app.palette"]
         found.sort(key=lambda each: [*GROUPS, "General"].index(group_of(each)))
-        choices = [_choice(each, group_of(each)) for each in found]
+        choices = [_choice(each, group_of(each)) for each in found if not each.is_rare]
+        rare = [_choice(each, group_of(each)) for each in found if each.is_rare]
         by_action = {each.action: each for each in found}
         recent = [_choice(by_action[each], RECENT) for each in self._recent if each in by_action]
-        picker = Picker("Commands", [*recent, *choices], noun="command")
+        picker = Picker("Commands", [*recent, *choices], noun="command", hidden=rare)
         _ = app.push_screen(picker, lambda action: self._run(action, screen))
 
     def _choose_theme(self, name: str) -> None:
@@ -298,7 +327,9 @@ class AppController:
             self._use_theme(name)
             return
         before = app.theme
-        choices = [Choice(each, each, themes.kind_text(file)) for each, file in theme_files().items()]
+        kinds = {name: themes.kind_text(file) for name, file in theme_files().items()}
+        choices = [Choice(name, name, note, group=kind) for name, (kind, note) in kinds.items()]
+        choices.sort(key=lambda each: (each.group, each.text))
 
         def preview(name: str) -> None:
             if name != app.theme:

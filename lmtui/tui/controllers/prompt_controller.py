@@ -219,7 +219,7 @@ class CompletionController:
         """Learn the values that take a moment to find."""
         files = await asyncio.to_thread(theme_files)
         values = self._workbench.prompt.completing.values
-        values["themes"] = [(name, themes.kind_text(file)) for name, file in files.items()]
+        values["themes"] = [(name, " · ".join(themes.kind_text(file))) for name, file in files.items()]
         if (host := self._workbench.sessions.host) is not None:
             await self._offer_prompts()
             if ToolServers in host.extensions:

@@ -10,19 +10,22 @@ from pathlib import Path
 from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import saved_patch
 from lmtui.core.events import ROOT, Envelope, MessageAdded
+from lmtui.core.folders import Projects
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import Session
+from lmtui.core.sessions import Session, SessionSummary
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.modals.switcher import FORMS, SessionActions, Switcher
+from lmtui.tui.modals.switcher import FORMS, SessionActions, SessionRow, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
+from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried, wanted_session
 
+_RANKS = {"waits": 0, "writing": 1}
 MOST_MESSAGES = 200
 MESSAGE_CELLS = 52
 FRESH_FOR = timedelta(hours=1)  # a session whose last turn is older is offered, not opened
@@ -47,7 +50,6 @@ class SessionController:
             "session.list": lambda _: self._list(),
             "session.next": lambda _: self._step(1),
             "session.previous": lambda _: self._step(-1),
-            "session.mark": lambda _: self._mark(),
             "session.close": lambda _: self._close_active(),
             "session.fork": lambda _: self._fork_here(),
             "session.export": self._export_active,
@@ -116,14 +118,47 @@ class SessionController:
     def _list(self) -> None:
         if self._workbench.sessions.host is not None:
             actions = SessionActions(self.delete, self.close, self.fork, self.export, self.toggle_mark)
-            switcher = Switcher(self._workbench.sessions, actions, now=self._workbench.now)
+            switcher = Switcher(self._workbench.sessions, actions, now=self._workbench.now, others=self._others)
             _ = self._workbench.app.push_screen(switcher, self._picked)
 
-    def _picked(self, session_id: str | None) -> None:
-        if session_id is not None:
-            self._work(self._open(session_id))
+    async def _others(self) -> list[SessionRow]:
+        """Return the sessions of the host and the known folders, but for those here."""
+        app, host = self._workbench.app, self._workbench.sessions.host
+        assert isinstance(app, ThemedApp)
+        if host is None:
+            return []
+        here, found = host.workspace, list[SessionRow]()
+        agents = await app.options.agents() if app.options.agents is not None else ()
+        for agent in sorted(agents, key=lambda each: (_RANKS.get(each.session.state, 2), -each.session.updated.timestamp())):
+            found += [SessionRow(agent.session, str(agent.folder))] if agent.folder != here else []
+        for project in await host.extensions[Projects].read() if Projects in host.extensions else ():
+            used = project.last_used or self._workbench.now()
+            state = "waits" if project.needs else "error" if project.problem else "new"
+            row = SessionSummary("", project.name, state, "", used, used, 0, "")
+            found += [SessionRow(row, project.path, project)] if project.path != str(here) else []
+        return found
+
+    def _picked(self, picked: SessionRow | str | None) -> None:
+        if isinstance(picked, SessionRow):
+            self._work(self._go_to(picked))
+        elif picked is not None:
+            self._work(self._open(picked))
         else:
             self._workbench.call_after_refresh(self._approvals.sync)
+
+    async def _go_to(self, row: SessionRow) -> None:
+        """Leave, so that lmtui is started again in another folder; asks first where something would be stopped."""
+        app, sessions = self._workbench.app, self._workbench.sessions
+        assert isinstance(app, ThemedApp)
+        if app.is_web:
+            self._workbench.say("a browser stays in its folder: use `lmtui serve DIR`", "warning")
+            return
+        if not app.options.is_attached and (sessions.working or sessions.unmerged):
+            text = "Turns stop; their work is saved, and sessions can be resumed. Changes of try mode are saved as a patch."
+            if not await app.push_screen_wait(Confirm(f"Switch to {sanitize_line(Path(row.folder).name)}?", text)):
+                return
+        app.next_folder, app.next_session = row.folder, row.session.id
+        app.leave_now(0)
 
     async def _open(self, session_id: str) -> None:
         _ = await self.open(session_id)
@@ -193,12 +228,6 @@ class SessionController:
     def _active_id(self) -> str:
         active = wanted_session(self._workbench)
         return active.session.id if active is not None else ""
-
-    def _mark(self) -> None:
-        if session_id := self._active_id:
-            self.toggle_mark(session_id)
-            is_marked = session_id in self._workbench.sessions.marks
-            self._workbench.say("marked; F2 shows it" if is_marked else "unmarked")
 
     def _close_active(self) -> None:
         if session_id := self._active_id:

@@ -1,16 +1,13 @@
-"""The models of all servers that answer: take one for the session, load and unload, look again.
-
-Servers are groups of rows, a model in each: whether it is loaded, its window, size and abilities.
-"""
+"""The models of all servers that answer, below their servers: take one for the session, load and unload, look again."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from textual import work
 from textual.content import Content
 from textual.worker import Worker
 
@@ -18,24 +15,29 @@ from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.errors import LmtuiError
 from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import ModelRole
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import (
     KEY_NOTES,
     LoadProgress,
     ModelServers,
+    PoolRow,
+    ServedModel,
     ServerFound,
+    abilities,
     exam_text,
     model_details,
+    pool_cells,
     profile_details,
+    size_text,
 )
 from lmtui.core.sessions import SessionHost
-from lmtui.tui.commands import Command, Scope
-from lmtui.tui.lines.styled_text import Line
-from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.model_rows import ModelRow, count_text, head_row, list_row, with_pool
+from lmtui.tui.commands import Command
+from lmtui.tui.lines.styled_text import Line, Span, crop, fit, slice_line
+from lmtui.tui.modals.list_dialog import GAP_CELLS, Cell, Column, ListDialog
 from lmtui.tui.modals.picker import AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.path_index import FuzzyPaths
+from lmtui.tui.wording import window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 ModelId = tuple[str, str]
@@ -53,17 +55,112 @@ ROLE_NOTES = {
     ModelRole.VISION: "looks at pictures",
     ModelRole.EMBEDDER: "finds notes and files by meaning",
 }
+IN_USE, LOADED, UNLOADED = "●", "○", "·"
+_LOADS: Span = ("◐", "warn")
+BAR_CELLS = 12
+_BAD = ("drops tools", "no tools", "embeds only")
 LEAST_WINDOW = 512
 _POOL_S = 1.0
 NOTHING = "No model server answers. Start one and refresh, or add one by its address."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A line of the list; without a model, a server."""
+
+    server: ServerFound
+    model: ServedModel | None = None
+    is_in_use: bool = False
+    roles: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """Return the key of a model: the address of its server, and its name."""
+        return self.server.url, self.model.name if self.model else ""
+
+
+def server_row(server: ServerFound, width: int) -> Line:
+    """Return a server's line: its kind, address, state in the pool, and problem."""
+    address = short_address(server.url)
+    head = f"{sanitize_line(server.kind)}  "
+    row = server.pool
+    pool: Line = (
+        () if row is None else (("  ● " if row.is_up else "  ○ ", "good" if row.is_up else "bad"), (pool_cells(row), "muted"))
+    )
+    why = row.problem if row is not None and row.problem else server.note
+    note = f"  {sanitize_line(why)}" if why else ""
+    room = max(0, width - len(head) - len(address))
+    line: list[Span] = [(head, "strong"), (sanitize_line(address), "muted")]
+    for text, role in (*pool, (note, "warn")):
+        line.append((fit(text, room), role))
+        room = max(0, room - len(text))
+    return tuple(line)
+
+
+def with_pool(rows: Sequence[ModelRow], pool: Sequence[PoolRow]) -> list[ModelRow]:
+    """Return the rows with the current state of the pool's servers."""
+    now = {row.server.url: next((each for each in pool if is_same_server(each.url, row.server.url)), None) for row in rows}
+    return [replace(row, server=replace(row.server, pool=now[row.server.url])) for row in rows]
+
+
+def count_text(rows: Sequence[ModelRow], shown: int) -> str:
+    """Return how many models are shown; with a pool, also how many of its servers are up and how busy they are."""
+    pool = [row.server.pool for row in rows if row.model is None and row.server.pool is not None]
+    if not pool:
+        return str(shown)
+    up = [each for each in pool if each.is_up]
+    busy, slots = sum(each.busy for each in up), sum(each.slots for each in up)
+    return f"pool {len(up)} of {len(pool)} up, {busy}/{slots} busy · {pluralize(shown, 'model')}"
+
+
+def short_address(url: str) -> str:
+    """Return an address as a list shows it; the files of this machine have none."""
+    if url.endswith(":"):
+        return "from your settings" if url == PROFILES_URL else "on this machine"
+    return sanitize_line(url.removeprefix("http://").rstrip("/").removesuffix("/v1"))
+
+
+def bar(ratio: float) -> str:
+    """Return a progress bar, empty if the ratio is unknown."""
+    if not 0 <= ratio <= 1:
+        return ""
+    done = round(ratio * BAR_CELLS)
+    return "━" * done + "╌" * (BAR_CELLS - done) + f" {ratio:.0%} "
+
+
+def _sign(row: ModelRow, model: ServedModel) -> Span:
+    if row.is_in_use:
+        return IN_USE, "accent"
+    if model.is_loaded is None:
+        return " ", ""
+    return (LOADED, "good") if model.is_loaded else (UNLOADED, "muted")
+
+
+def _window(model: ServedModel) -> Span:
+    if model.window_tokens:
+        return window_text(model.window_tokens), ""
+    return (f"to {window_text(model.max_window_tokens)}", "muted") if model.max_window_tokens else ("unknown", "muted")
+
+
+def _able(row: ModelRow, model: ServedModel) -> Line:
+    words = dict.fromkeys((*row.roles, *abilities(model)))
+    return tuple((f"{word} ", "accent" if word in row.roles else "warn" if word in _BAD else "muted") for word in words)
+
+
 class Models(ListDialog[ModelRow, ModelId | None]):
     """Lists servers and models; what is loaded continues when the list is left."""
 
-    NAME, HEADING, SCOPE, CHOOSING = "models", "Models", Scope.MODELS, "use"
+    NAME, HEADING, CHOOSING = "models", "Models", "use"
     FILTER = "Type to filter"
+    COLUMNS = (
+        Column(most=1), Column("model", 48), Column("context", 10), Column("quant", 10, from_width=84),
+        Column("size", 8, from_width=56), Column("capabilities"),
+    )  # fmt: skip
+    VERBS = (
+        ("load", "load"), ("stop", "unload"), ("switch", "role"), ("test", "test"), ("add", "add a server"),
+        ("run", "refresh"),
+    )  # fmt: skip
 
     def __init__(self, actions: ModelController) -> None:
         super().__init__()
@@ -74,7 +171,6 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         self._actions.changed = self._progressed
         self.set_interval(_POOL_S, partial(_show_pool, self, self._actions))
         self.show()
-        self.action_models_again()
 
     def on_unmount(self) -> None:
         self._actions.changed = lambda: None
@@ -83,13 +179,29 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         """Return what a model is known by, or a server that needs a key; another server's line is a heading."""
         return row.id if row.model is not None or row.server.note in KEY_NOTES else None
 
-    def line(self, row: ModelRow, width: int) -> Line:
-        """Return a server's line or a model's."""
-        return list_row(row, width, self._actions.progress)
+    def cells(self, row: ModelRow) -> Sequence[Cell]:
+        """Return a model in columns."""
+        model = row.model
+        if model is None:
+            return ("",) * len(self.COLUMNS)
+        sign = _LOADS if model.is_loading or row.id in self._actions.progress else _sign(row, model)
+        name: Span = (sanitize_line(model.name) or "(its own model)", "strong" if row.is_in_use else "")
+        if row.server.url == PROFILES_URL:
+            return sign, name, "", "", "", (sanitize_line(model.instance), "muted")
+        quant = sanitize_line(model.quantisation).replace(" - Medium", "_M")
+        return sign, name, _window(model), (quant, "muted"), (size_text(model.size_bytes), "muted"), _able(row, model)
 
-    def columns(self, width: int) -> Line:
-        """Return the names of the columns."""
-        return head_row(width)
+    def line(self, row: ModelRow, width: int) -> Line:
+        """Return a server's line, a model in columns, or how far its load is."""
+        if row.model is None:
+            return server_row(row.server, width)
+        progress, line = self._actions.progress.get(row.id), super().line(row, width)
+        if progress is None:
+            return line
+        sign, name = self.column_cells(width)[:2]
+        head = slice_line(line, 0, sign + name + 2 * GAP_CELLS)
+        text = sanitize_line(progress.text.replace(f" {row.model.name}", "", 1))
+        return crop((*head, (bar(progress.ratio) + text, "accent")), width)
 
     def matching(self, rows: Sequence[ModelRow], typed: str) -> Sequence[ModelRow]:
         """Return the models with these characters, each below its server."""
@@ -101,16 +213,17 @@ class Models(ListDialog[ModelRow, ModelId | None]):
     def about(self, row: ModelRow | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what is known of a model, or how far its load is."""
         if row is None or row.model is None or row.server.url == PROFILES_URL:
-            return "Enter asks for its API key." if row is not None and row.model is None else "", self.verbs()
+            is_server = row is not None and row.model is None
+            left_out = ("load", "stop", "switch", "test") if row is None or row.model is None else ()
+            return "Enter asks for its API key" if is_server else "", self.verbs(*left_out, *([] if row else ["picker.open"]))
         step = self._actions.progress.get(row.id)
         known = self._actions.host.servers.known(row.server.url, row.model)
         details = [step.text] if step else [*model_details(row.model), *profile_details(known)]
         name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, details))
         return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), self.verbs()
 
-    @work(group="models-look", exclusive=True)
-    async def action_models_again(self) -> None:
-        """Look for servers again."""
+    async def rows(self) -> Sequence[ModelRow]:
+        """Look for servers."""
         in_use, roles = self._actions.is_in_use, self._actions.roles_of
         rows: list[ModelRow] = []
         for server in await self._actions.host.servers.find():
@@ -120,11 +233,11 @@ class Models(ListDialog[ModelRow, ModelId | None]):
                 *(ModelRow(server, each, in_use(url, each.name), roles(url, each.name)) for each in server.models),
             ]
         self.table.empty_text = "No model has these characters" if rows else NOTHING
-        here = next((row.id for row in rows if row.is_in_use), None)
-        self.show(rows, here if self.current is None else None)
+        return rows
 
     def show(self, rows: Sequence[ModelRow] | None = None, at: object = None) -> None:
-        super().show(rows, at)
+        here = next((row.id for row in rows or () if row.is_in_use), None)
+        super().show(rows, at or (here if self.current is None else None))
         self.box.count(count_text(self.all_rows, sum(row.model is not None for row in self.table.rows)))
 
     def _progressed(self) -> None:
@@ -137,21 +250,20 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         """Say how a load or a test ended, until the cursor moves, and look again."""
         self.say(text, "$error" if is_error else "$text")
         if not is_error:
-            self.action_models_again()
-
-    def _marked_model(self) -> ModelRow | None:
-        return self.current if self.current is not None and self.current.model is not None else None
+            self.reload()
 
     def act(self) -> None:
         """Take the marked model, or ask for the key of the marked server."""
-        if self._marked_model() is None and self.current is not None:
-            self.action_models_add(self.current.server.url)
+        if self.current is not None and self.current.model is None:
+            self.run_worker(self._add(self.current.server.url), group="models-ask", exclusive=True)
         elif self.current is not None:
             _ = self.dismiss(self.current.id)
 
-    @work(group="models-ask", exclusive=True)
-    async def action_models_add(self, at: str = "") -> None:
-        """Ask for the address of a server, if none is given, and its key."""
+    async def do_add(self, _: ModelRow | None) -> None:
+        """Ask for the address of a server and its key."""
+        await self._add("")
+
+    async def _add(self, at: str) -> None:
         refusing = next((row.server.url for row in self.all_rows if row.server.note in KEY_NOTES), "")
         ask, known = self.app.push_screen_wait, self._url or refusing
         url: str | None = at or await ask(AskText("Server URL", value=known, placeholder="http://localhost:8080"))
@@ -166,61 +278,51 @@ class Models(ListDialog[ModelRow, ModelId | None]):
             else:
                 self.said(f"Added {url}; new sessions use it", is_error=False)
 
-    def action_models_load(self) -> None:
-        """Ask for a window and load the marked model."""
-        current = self._marked_model()
-        if current is not None and not current.server.can_load:
-            self.say(cannot_text(current.server), "$warning")
-        elif current is not None:
-            _ = self._ask_and_load(current)
-
-    @work(group="models-ask", exclusive=True)
-    async def _ask_and_load(self, row: ModelRow) -> None:
+    async def do_load(self, row: ModelRow) -> None:
+        """Ask for a window and load a model."""
         assert row.model is not None
+        if not row.server.can_load:
+            self.say(cannot_text(row.server), "$warning")
+            return
         most = f"up to {row.model.max_window_tokens:,}; " if row.model.max_window_tokens else ""
         question = AskText(
-            f"Window in tokens for {sanitize_line(row.model.name)}", placeholder=f"{most}empty: the server's own"
+            f"Context in tokens for {sanitize_line(row.model.name)}", placeholder=f"{most}empty: the server's own"
         )
         typed = await self.app.push_screen_wait(question)
-        if typed is None:
-            return
-        window = read_window(typed)
-        if window is None:
+        window = read_window(typed) if typed is not None else None
+        if window is not None:
+            self._actions.load(row.id, window)
+        elif typed is not None:
             self.say(f"{typed!r} is not a context size; write it as 16384 or 16k", "$error")
-            return
-        self._actions.load(row.id, window)
 
-    def action_models_unload(self) -> None:
-        """Unload the marked model, or give up its load."""
-        current = self._marked_model()
-        if current is None:
-            return
-        if current.id in self._actions.progress:
-            self._actions.give_up(current.id)
-        elif current.server.can_load:
-            self._actions.unload(current.id)
+    def do_stop(self, row: ModelRow) -> None:
+        """Unload a model, or give up its load."""
+        if row.id in self._actions.progress:
+            self._actions.give_up(row.id)
+        elif row.server.can_load:
+            self._actions.unload(row.id)
         else:
-            self.say(cannot_text(current.server), "$warning")
+            self.say(cannot_text(row.server), "$warning")
 
-    def action_models_role(self) -> None:
-        """Ask which kind of work the marked model is to do."""
-        current = self._marked_model()
-        if current is not None:
-            self.run_worker(self._actions.ask_role(*current.id), group="models-ask", exclusive=True)
+    async def do_switch(self, row: ModelRow) -> None:
+        """Ask which kind of work a model is to do."""
+        await self._actions.ask_role(*row.id)
 
-    def action_models_exam(self) -> None:
-        """Test the marked model, which continues when the list is left."""
-        current = self._marked_model()
-        if current is not None and current.model is not None and current.model.is_embedder:
+    def do_test(self, row: ModelRow) -> None:
+        """Test how a model calls tools, which continues when the list is left."""
+        if row.model is not None and row.model.is_embedder:
             self.say("it embeds only: there is nothing to test", "$warning")
-        elif current is not None:
-            self._actions.examine(current.id)
+        else:
+            self._actions.examine(row.id)
+
+    def do_run(self, _: ModelRow | None) -> None:
+        """Look for servers again, which is done after every change."""
 
 
 def _show_pool(screen: Models, actions: ModelController) -> None:
     """Refresh the state of the pool's servers; redraw only if something changed."""
     rows = with_pool(screen.all_rows, actions.host.servers.pool())
-    if rows != screen.all_rows:
+    if rows != list(screen.all_rows):
         screen.show(rows)
 
 

@@ -14,14 +14,14 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize_line
-from lmtui.tui.commands import Command, Scope, bindings, closing
+from lmtui.core.sessions import SettingRow
+from lmtui.tui.commands import Command, Scope, bindings, choosing, of_scope
 from lmtui.tui.lines.page_view import PageView, paragraphs
-from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.table import BAR_CELLS
 from lmtui.tui.modals.consent import ConsentDialog, YesNo
-from lmtui.tui.modals.list_dialog import ListDialog, shown_group
+from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.results import Choice, VeiledScreen
-from lmtui.tui.widgets.bars import Verbs
 
 
 class Confirm(ConsentDialog[bool]):
@@ -51,14 +51,17 @@ class AskText(VeiledScreen[str | None]):
             yield self._line
             if self._problem:
                 yield Static(Content.styled(self._problem, "$error"))
-            yield Static("Enter confirm · Esc close", classes="hint", markup=False)
+
+    def key_verbs(self) -> tuple[Sequence[Command], str]:
+        """Return how the line is sent."""
+        return [choosing("confirm")], "close"
 
     @on(Input.Submitted)
     def _done(self, event: Input.Submitted) -> None:
         _ = self.dismiss(event.value.strip())
 
 
-FRAME_ROWS = 10
+FRAME_ROWS = 8
 NOTE_ROWS = 3
 Result = TypeVar("Result")
 
@@ -70,18 +73,11 @@ class Reading(VeiledScreen[Result | None], Generic[Result]):
 
     SCOPE: ClassVar[Scope] = Scope.READING
 
-    def __init__(
-        self,
-        title: str,
-        content: Sequence[str] | Callable[[int], list[Line]],
-        note: str = "",
-        verbs: Sequence[Command] = (),
-    ) -> None:
+    def __init__(self, title: str, content: Sequence[str] | Callable[[int], list[Line]], note: str = "") -> None:
         super().__init__()
-        self._title, self._shown = title, verbs or [closing("back")]
+        self._title = title
         self._page = PageView(content if callable(content) else lambda width: paragraphs(list(content), width))
         self.note = Static(note, classes="consent-notes", markup=False)
-        self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box reading"):
@@ -89,11 +85,13 @@ class Reading(VeiledScreen[Result | None], Generic[Result]):
             yield self._page
             if self.note.content:
                 yield self.note
-            yield self._verbs
+
+    def key_verbs(self) -> tuple[Sequence[Command], str]:
+        """Return what can be done with what is read."""
+        return of_scope(self.SCOPE) if self.SCOPE is not Scope.READING else [], "back"
 
     def on_mount(self) -> None:
         self._page.focus()
-        self._verbs.show(self._shown)
         self.watch(self._page, "virtual_size", self._fit, init=False)
 
     def on_resize(self) -> None:
@@ -105,13 +103,18 @@ class Reading(VeiledScreen[Result | None], Generic[Result]):
 
 
 RECENT = "Recent"
-WIDE_ROW, NARROW_ROW, MOST_GROUP, NARROW_GROUP, LEAST_NOTE = 60, 48, 16, 12, 36
+WIDE_ROW, NARROW_ROW = 60, 48
+_NOTE = 2  # the column
 
 
 class Picker(ListDialog[Choice, str | None]):
-    """Shows choices; the result is the id of the chosen one, or None.  `marked` is called with the id under the cursor."""
+    """Shows choices; the result is the id of the chosen one, or None.  `marked` is called with the id under the cursor.
+
+    The `hidden` ones are found by typing.  Groups are a blank row apart.
+    """
 
     NAME, HEADING = "picker", ""
+    COLUMNS = (Column(most=18, from_width=NARROW_ROW), Column(most=WIDE_ROW), Column(), Column(most=30, is_right=True))
     FILTER, FILTERS_AT_ONCE = "Type to filter", True
     REPEATED: ClassVar[tuple[str, ...]] = (RECENT,)  # groups whose rows are in other groups too
 
@@ -124,28 +127,24 @@ class Picker(ListDialog[Choice, str | None]):
         note: str = "",
         noun: str = "choice",
         marked: Callable[[str], object] = lambda _: None,
+        hidden: Sequence[Choice] = (),
     ) -> None:
         super().__init__(title)
         self.noun = noun
+        self.hidden = hidden
         self._chosen, self._note, self._marked = chosen, note, marked
-        self._group_cells = min(MOST_GROUP, max((cell_len(each.group) for each in choices), default=0)) + 2
-        self._text_cells = max((cell_len(sanitize_line(each.text)) for each in choices), default=0) + 2
         self._note_cells = max((cell_len(sanitize_line(each.note)) for each in choices), default=0)
-        self._key_cells = max((cell_len(each.key) for each in choices), default=0) + 2
-        self._choices = choices
-
-    def _leaves_notes_out(self, width: int) -> bool:
-        """Tell whether most notes would be cut; then the marked choice's is below the list."""
-        room = width - self._text_cells - self._key_cells - self._group_column(width)
-        return room < min(self._note_cells, LEAST_NOTE)
-
-    def _group_column(self, width: int) -> int:
-        most = MOST_GROUP + 2 if width > WIDE_ROW else NARROW_GROUP if width >= NARROW_ROW else 0
-        return min(most, self._group_cells) if self._group_cells > 2 else 0
+        self.choices = choices
 
     def on_mount(self) -> None:
-        self.show(self._choices, (self._chosen,))
-        self.box.count(f"{len({each.id for each in self._choices})}")
+        self.show_all()
+
+    def show_all(self) -> None:
+        """Show all choices but the hidden ones."""
+        rows: list[Choice | str] = []
+        for before, each in zip(("", *(each.group for each in self.choices)), self.choices, strict=False):
+            rows += ["", each] if rows and each.group != before else [each]
+        self.show(rows, (self._chosen,))
 
     @on(Input.Changed)
     def narrow_to_first(self, event: Input.Changed) -> None:
@@ -162,32 +161,27 @@ class Picker(ListDialog[Choice, str | None]):
         """Return what is searched."""
         return f"{row.text} {row.note} {row.words}"
 
-    def matching(self, rows: Sequence[Choice], typed: str) -> Sequence[Choice]:
+    def matching(self, rows: Sequence[Choice | str], typed: str) -> Sequence[Choice]:
         """Return the choices that fit, those first whose names do."""
-        found = super().matching([each for each in rows if each.group not in self.REPEATED], typed)
+        del rows
+        found = super().matching([each for each in (*self.choices, *self.hidden) if each.group not in self.REPEATED], typed)
         words = typed.lower().split()
         return sorted(found, key=lambda each: not all(word in each.text.lower() for word in words))
 
-    def line(self, row: Choice, width: int) -> Line:
+    def cells(self, row: Choice) -> Sequence[Cell]:
         """Return a choice with its group, its note and its key."""
-        cells = self._group_column(width)
-        group = pad(fit(shown_group(self.table.rows, row), max(0, cells - 2)), cells)
-        text, note = pad(sanitize_line(row.text), self._text_cells), sanitize_line(row.note)
-        if self._leaves_notes_out(width):
-            room = width - cell_len(group)
-            name = pad(fit(text.rstrip(), room), min(room, self._text_cells))
-            return (group, "muted"), (name, ""), (fit(row.key, room - cell_len(name)), "accent")
-        key = f"  {row.key}" if row.key else ""
-        room = width - cell_len(group) - cell_len(text) - cell_len(key)
-        note = pad(fit(note, max(0, room)), max(0, room))
-        return (group, "muted"), (fit(text, max(0, width - cell_len(group) - cell_len(key))), ""), (note, "muted"), (key, "")
+        group, note = shown_group(self.table.rows, row), sanitize_line(row.note)
+        return (group, "muted"), sanitize_line(row.text), (note, "muted"), row.key
 
-    def about(self, row: Choice | None) -> tuple[str, Sequence[Command]]:
-        """Return what is said of all choices."""
+    def about(self, row: Choice | None) -> tuple[str | Content, Sequence[Command]]:
+        """Return what is said of all choices, or the note of the marked one where there is too little room for it."""
+        shown = [each for each in self.table.rows if isinstance(each, Choice)]
+        place = next((at for at, each in enumerate(shown, 1) if each is row), 0)
+        self.box.count(f"{place} of {len(shown)}" if len(self.choices) > 1 else "")
         if row is not None:
             self._marked(row.id)
-        width = self.table.scrollable_content_region.width - BAR_CELLS
-        is_described = bool(row and not self._note and self._leaves_notes_out(width))
+        room = self.column_cells(self.table.content_width - BAR_CELLS)[_NOTE]
+        is_described = bool(row and not self._note and room < self._note_cells)
         self.box.set_class(is_described, "describes")
         return row.note if row is not None and is_described else self._note, self.verbs()
 
@@ -195,3 +189,9 @@ class Picker(ListDialog[Choice, str | None]):
         """Choose the marked line."""
         if self.current is not None:
             _ = self.dismiss(self.current.id)
+
+
+def shown_group(rows: Sequence[Choice | SettingRow | str], row: Choice | SettingRow) -> str:
+    """Return the group of a row where it begins, nothing in the rows below."""
+    at = next((number for number, each in enumerate(rows) if each is row), 0)
+    return "" if at and getattr(rows[at - 1], "group", "") == row.group else row.group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
+from textual import events
 from textual.await_complete import AwaitComplete
 from textual.color import Color
 from textual.renderables.background_screen import BackgroundScreen
@@ -17,6 +19,7 @@ from textual.screen import ModalScreen, Screen
 from lmtui.tui.widgets.bars import HEIGHTS
 
 if TYPE_CHECKING:
+    from lmtui.commands.command import Command
     from lmtui.core.sessions import Answer
 
 
@@ -61,9 +64,23 @@ class VeiledScreen(ModalScreen[Result], ClosedOnce[Result], Generic[Result]):
     def on_screen_resume(self) -> None:
         stack = self.app.screen_stack
         self.set_class(isinstance(stack[max(0, stack.index(self) - 1)], VeiledScreen), "-over")
-        draw_focus = getattr(stack[0], "draw_focus", None)
-        if draw_focus is not None:
+        self.draw_keys()
+
+    def draw_keys(self) -> None:
+        """Let the key row of the screen below say what the keys do here."""
+        draw_focus = getattr(self.app.screen_stack[0], "draw_focus", None)
+        if draw_focus is not None and self.is_current:
             draw_focus()
+
+    def key_verbs(self) -> tuple[Sequence[Command], str]:
+        """Return what the keys do here, and what escape does."""
+        return [], "close"
+
+    async def on_click(self, event: events.Click) -> None:
+        """Let a click on the key row, which shows through, do what it says."""
+        verb = self.app.screen_stack[0].get_style_at(event.screen_x, event.screen_y).meta.get("verb")
+        if event.screen_y == self.size.height - 1 and isinstance(verb, str):
+            _ = await self.app.run_action(verb, default_namespace=self)
 
     def action_close_or_stop(self) -> None:
         """Close without a result."""

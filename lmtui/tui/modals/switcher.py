@@ -1,7 +1,4 @@
-"""All sessions of the workspace, the open ones first: open, new, search, rename, fork, mark, close, export, delete.
-
-And those of the host, over all folders: which needs you, which works, and going to one.
-"""
+"""All sessions, the open ones first: open, new, search, rename, fork, mark, close, export, delete; and other folders."""
 
 from __future__ import annotations
 
@@ -18,23 +15,21 @@ from textual.widgets import Input
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import TurnReason
-from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import AgentRow, SessionHost, SessionSearch, SessionSummary
+from lmtui.core.folders import KnownProject
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sessions import SessionHost, SessionSearch, SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import Command, Scope
-from lmtui.tui.lines.styled_text import STYLES, Line, Span, fit, pad, plain, restyle
-from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.commands import Command
+from lmtui.tui.lines.styled_text import STYLES, Line, Span, plain, restyle
+from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.open_sessions import OpenSessions
-from lmtui.tui.options import ReadAgents
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import in_order
-from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.panes import SIGNS
 from lmtui.tui.wording import age_text, folder_text, tokens_text
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 STATES: dict[str, Span] = {
     "waits": ("▲", "warn"),
@@ -58,39 +53,8 @@ STATE_WORDS = {
     "unverified": "not verified",
 }
 MARK = "★"
-_AGE_CELLS = 7
-_FILES_CELLS = 7
-_TOKENS_CELLS = 8
-_SIGNS_CELLS = 4
-_TITLE_SHARE, _MODEL_SHARE = 0.42, 0.24
-_LEAST_TITLE, _MOST_TITLE = 12, 44
-_MOST_MODEL = 22
-_TIGHT_WIDTH = 60
 _FEW, _MOST_LIKE, _PAUSE_S = 3, 5, 0.4
-
-
-_ENDS: Line = ((f"{'age':>{_AGE_CELLS}}{'files':>{_FILES_CELLS}}{'tokens':>{_TOKENS_CELLS}}", "muted"),)
-
-
-def columns(width: int, *, has_models: bool = True) -> tuple[int, int, int]:
-    """Return how wide title, model and last line are; where there is little room, only the title is there.
-
-    Without `has_models` all sessions use the same model.
-    """
-    rest = max(_LEAST_TITLE, width - _SIGNS_CELLS - _AGE_CELLS - _FILES_CELLS - _TOKENS_CELLS - 2)
-    is_tight = width < _TIGHT_WIDTH
-    title = min(_MOST_TITLE, max(_LEAST_TITLE, rest if is_tight else int(rest * _TITLE_SHARE)))
-    model = 0 if is_tight or not has_models else min(_MOST_MODEL, int(rest * _MODEL_SHARE))
-    return title, model, rest - title - model
-
-
-def head_row(width: int, *, is_search: bool = False, has_models: bool = True) -> Line:
-    """Return the names of the columns; in a search, what was found takes the room of model and last line."""
-    title, model, last = columns(width, has_models=has_models)
-    if is_search:
-        return ((f"{'':4}{'title':<{title}} {fit('found in', model + last + 1):<{model + last + 1}}", "muted"), *_ENDS)
-    names = f"{'':4}{'title':<{title}} {fit('model', model):<{model}} {fit('last line', last):<{last}}"
-    return ((names, "muted"), *_ENDS)
+OTHERS = "Other folders"
 
 
 def marked_row(line: Line, words: Sequence[str]) -> Line:
@@ -103,35 +67,26 @@ def marked_row(line: Line, words: Sequence[str]) -> Line:
     return line
 
 
-def session_row(
-    summary: SessionSummary, now: datetime, width: int, *, is_marked: bool = False, has_models: bool = True
-) -> Line:
-    """Return one session in columns; an open one is out, one that another lmtui holds says so."""
-    sign, role = STATES.get(summary.state, STATES["new"])
-    title_cells, model_cells, last_cells = columns(width, has_models=has_models)
-    title = fit(sanitize_line(summary.title) or "New session", title_cells)
-    state = TurnReason.LIMIT.words if summary.state == TurnReason.LIMIT else STATE_WORDS.get(summary.state, summary.state)
-    last = f"{state}: {sanitize_line(summary.last_line)}" if summary.last_line else state
-    if summary.wakes is not None:
-        last = f"wakes {moment_text(summary.wakes, now, LocalZone())}"
-    if summary.is_elsewhere:
-        last = "open in another window"
-    middle: Line = (
-        (f" {pad(fit(sanitize_line(summary.model), model_cells), model_cells)} ", "muted"),
-        (pad(fit(last, last_cells), last_cells), role if summary.state == "waits" else "muted"),
-    )
-    if summary.match:
-        cells = model_cells + last_cells + 1
-        middle = ((f" {pad(fit(sanitize_line(summary.match), cells), cells)}", ""),)
-    return (
-        (f"{sign} ", role),
-        (f"{MARK if is_marked else ' '} ", "accent"),
-        (pad(title, title_cells), "strong" if summary.is_open else ""),
-        *middle,
-        (f"{age_text(summary.updated, now):>{_AGE_CELLS}}", "muted"),
-        (f"{summary.changed_files or '–':>{_FILES_CELLS}}", "muted"),
-        (f"{tokens_text(summary.tokens) if summary.tokens else '–':>{_TOKENS_CELLS}}", "muted"),
-    )
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session, of another `folder` where one is named; or such a folder with what its plans and sessions need."""
+
+    session: SessionSummary
+    folder: str = ""
+    project: KnownProject | None = None
+
+
+def state_words(row: SessionRow, now: datetime) -> str:
+    """Return the state of a session in words, and the last line of it."""
+    session, project = row.session, row.project
+    if project is not None:
+        return project.state_text or project.plans_text
+    if session.wakes is not None:
+        return f"wakes {moment_text(session.wakes, now, LocalZone())}"
+    if session.is_elsewhere:
+        return "open in another window"
+    state = TurnReason.LIMIT.words if session.state == TurnReason.LIMIT else STATE_WORDS.get(session.state, session.state)
+    return f"{state}: {sanitize_line(session.last_line)}" if session.last_line else state
 
 
 PREVIEW_ROWS, MOST_STEPS = 30, 8
@@ -187,67 +142,113 @@ async def sessions_like(host: SessionHost, words: str, found: Mapping[str, Sessi
     return {each.id: replace(each, match=f"≈ {said[each.id]}") for each in rows}
 
 
-class Switcher(ListDialog[SessionSummary, str | None]):
-    """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues."""
+class Switcher(ListDialog[SessionRow, SessionRow | str | None]):
+    """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues.
 
-    NAME, HEADING, SCOPE, CHOOSING = "switcher", "Sessions", Scope.SWITCHER, "open"
+    Those of other folders, and the folders, come last.  The result is the id of a session here, empty for a new one, or a row.
+    """
+
+    NAME, HEADING, CHOOSING = "switcher", "Sessions", "open"
     FILTER = "Search titles and messages"
+    COLUMNS = (
+        Column(most=1), Column("title", 36), Column("state"), Column("folder", 16, from_width=72),
+        Column("age", 8, is_right=True), Column("files", 6, is_right=True, from_width=56),
+        Column("tokens", 7, is_right=True, from_width=56),
+    )  # fmt: skip
+    VERBS = (
+        ("add", "new"), ("edit", "rename"), ("fork", "fork"), ("mark", "mark"), ("stop", "close"), ("delete", "delete"),
+        ("output", "export"),
+    )  # fmt: skip
 
-    def __init__(self, sessions: OpenSessions, actions: SessionActions, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        sessions: OpenSessions,
+        actions: SessionActions,
+        *,
+        now: Callable[[], datetime],
+        others: Callable[[], Awaitable[Sequence[SessionRow]]],
+    ) -> None:
         super().__init__()
         self.box.acts_from_filter = True
-        self._sessions, self._actions, self._now = sessions, actions, now
+        self._sessions, self._actions, self._now, self._read_others = sessions, actions, now, others
         self._found: dict[str, SessionSummary] = {}
+        self._others: Sequence[SessionRow] = ()
         self._at = sessions.active.session.id if sessions.active is not None else ""
-        self._ends: list[Callable[[], None]] = []
         self._is_due = False
         self._words: Sequence[str] = ()
-        self._has_models = False  # or all use the same
 
     def on_mount(self) -> None:
-        self._ends = [view.session.subscribe(lambda _: self._happened()) for view in self._sessions.views.values()]
-        self.search()
+        self.ends += [view.session.subscribe(lambda _: self._happened()) for view in self._sessions.views.values()]
+        self.run_worker(self._load_others(), group="switcher-others")
 
-    def on_unmount(self) -> None:
-        for end in self._ends:
-            end()
+    def key(self, row: SessionRow) -> tuple[str, str]:
+        """Return the session's folder and id."""
+        return row.folder, row.session.id
 
-    def key(self, row: SessionSummary) -> str:
-        """Return the session's id."""
-        return row.id
+    def cells(self, row: SessionRow) -> Sequence[Cell]:
+        """Return a session in columns; in a search, what was found takes the room of its state."""
+        session = row.session
+        sign, role = STATES.get(session.state, STATES["new"])
+        star = f"{MARK} " if session.id in self._sessions.marks else ""
+        title = sanitize_line(session.title) or "New session"
+        name: Line = ((star, "accent"), (title, "strong" if session.is_open and not row.folder else ""))
+        state: Span = (state_words(row, self._now()), role if session.state == "waits" else "muted")
+        state = (sanitize_line(session.match), "") if session.match else state
+        folder = sanitize_line(Path(row.folder).name) if row.project is None else ""
+        numbers = str(session.changed_files or "–"), tokens_text(session.tokens) if session.tokens else "–"
+        dim: list[Span] = [(each, "muted") for each in (folder, age_text(session.updated, self._now()), *numbers)]
+        return (sign, role), name, state, *dim
 
-    def line(self, row: SessionSummary, width: int) -> Line:
+    def line(self, row: SessionRow | str, width: int) -> Line:
         """Return a session in columns, what was searched for marked in it."""
-        is_marked = row.id in self._sessions.marks
-        line = session_row(row, self._now(), width, is_marked=is_marked, has_models=self._has_models)
-        return marked_row(line, self._words) if row.match else line
+        line = super().line(row, width)
+        return marked_row(line, self._words) if not isinstance(row, str) and row.session.match else line
 
-    def columns(self, width: int) -> Line:
-        """Return the names of the columns."""
-        return head_row(width, is_search=bool(self.box.typed), has_models=self._has_models)
+    def matching(self, rows: Sequence[SessionRow | str], typed: str) -> Sequence[SessionRow | str]:
+        """Return all of this folder, where the archive has searched, and those of others that fit."""
+        at = rows.index(OTHERS) if OTHERS in rows else len(rows)
+        return [*rows[:at], *super().matching(rows[at:], typed)]
 
-    def matching(self, rows: Sequence[SessionSummary], typed: str) -> Sequence[SessionSummary]:
-        """Return all of them: the archive has searched."""
-        del typed
-        return rows
+    def text(self, row: SessionRow) -> str:
+        """Return folder and title."""
+        return f"{row.folder} {row.session.title}"
 
-    def about(self, row: SessionSummary | None) -> tuple[str | Content, Sequence[Command]]:
+    def about(self, row: SessionRow | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what the marked session is about, where there is room, and what can be done."""
-        verbs = self.verbs()
-        if row is None or self.app.size.height < PREVIEW_ROWS:
+        if row is None:
+            return "", self.verbs(*self.verb_names - {"add"}, "picker.open")
+        verbs = self.verbs(*(self.verb_names - {"add"} if row.folder else ()))
+        if self.app.size.height < PREVIEW_ROWS:
             return "", verbs
-        view = self._sessions.views.get(row.id)
-        return preview(row, view.state if view is not None else None, self._now()), verbs
+        if row.project is not None:
+            tags = " ".join(f"#{tag}" for tag in row.project.tags)
+            return f"{folder_text(Path(row.folder), Path.home())}  {tags}\n{row.project.plans_text}", verbs
+        view = self._sessions.views.get(row.session.id)
+        return preview(row.session, view.state if view is not None else None, self._now()), verbs
 
     # -- reading --------------------------------------------------------------------------------------------------------
 
-    @on(Input.Changed)
-    def search(self) -> None:
+    def reload(self) -> None:
         """Search for what is typed."""
-        self.run_worker(self._load(self.box.typed), group="switcher", exclusive=True)
+        self._load()
 
-    async def _load(self, words: str) -> None:
-        host = self._sessions.host
+    @on(Input.Changed)
+    def narrow(self) -> None:
+        """Search for what is typed."""
+        self.reload()
+
+    async def _reload(self) -> None:
+        self.reload()
+
+    async def _load_others(self) -> None:
+        with self.showing_errors():
+            self._others = await self._read_others()
+            if self._found:
+                self._draw()
+
+    @work(group="switcher", exclusive=True)
+    async def _load(self) -> None:
+        host, words = self._sessions.host, self.box.typed
         if host is None:
             return
         found: dict[str, SessionSummary] = {}
@@ -274,60 +275,62 @@ class Switcher(ListDialog[SessionSummary, str | None]):
     def _draw(self, *, is_done: bool = True) -> None:
         self._is_due = False
         sessions = self._sessions
-        rows = in_order(self._found.values(), sessions.views, sessions.parked, self._now())
+        rows = [SessionRow(each) for each in in_order(self._found.values(), sessions.views, sessions.parked, self._now())]
         nothing = f'No sessions match "{sanitize_line(self.box.typed)}"' if self.box.typed else "No sessions yet"
         self.table.empty_text = nothing if is_done else "Reading…"
         self._words = self.box.typed.casefold().split()
-        self._has_models = len({row.model for row in rows}) > 1
-        self.show(rows, self._at or None)
+        others = (OTHERS, *self._others) if self._others else ()
+        self.show((*rows, *others), ("", self._at) if self._at else None)
         self._at = self._at if not is_done else ""
-        counts = {name: sum(each.state == name for each in rows) for name in ("writing", "waits")}
+        counts = {name: sum(each.session.state == name for each in (*rows, *self._others)) for name in ("writing", "waits")}
         states = [f"{count} {STATE_WORDS[name]}" for name, count in counts.items() if count]
+        held = sum(each.session.is_elsewhere for each in rows)
+        states += [f"{held} open in another window"] if held else []
         self.box.count(" · ".join([f"{len(rows):,}{'' if is_done else ' …'}", *states]))
 
     # -- what can be done -----------------------------------------------------------------------------------------------
 
     def act(self) -> None:
-        """Open the marked session."""
-        if self.current is not None:
-            _ = self.dismiss(self.current.id)
+        """Open the marked session, or go to the marked folder."""
+        row = self.current
+        if row is not None and row.project is not None and row.project.problem:
+            self.say(row.project.state_text, "$error")
+        elif row is not None:
+            _ = self.dismiss(row if row.folder else row.session.id)
 
-    def action_change_session(self, name: str) -> None:
-        """Do something to the session under the cursor."""
-        current = self.current
-        if current is None:
-            return
-        if name == "mark":
-            self._actions.toggle_mark(current.id)
-            self._draw()
-            return
-        own = {"rename": self._rename, "delete": self._delete, "fork": self._fork}
-        others = {"export": self._actions.export, "close": self._actions.close}
-        change = own[name](current) if name in own else others[name](current.id)
-        self.run_worker(self._try(change), group="change")
+    def do_add(self, row: SessionRow | None) -> None:
+        """Start a new session."""
+        del row
+        _ = self.dismiss("")
 
-    async def _rename(self, current: SessionSummary) -> None:
-        title = await self.app.push_screen_wait(AskText("Title", value=sanitize_line(current.title)))
+    def do_mark(self, row: SessionRow) -> None:
+        """Mark a session, or unmark it."""
+        self._actions.toggle_mark(row.session.id)
+
+    async def do_edit(self, row: SessionRow) -> None:
+        """Give a session another title."""
+        title = await self.app.push_screen_wait(AskText("Title", value=sanitize_line(row.session.title)))
         if title:
-            await self._sessions.rename(current.id, title)
+            await self._sessions.rename(row.session.id, title)
 
-    async def _delete(self, current: SessionSummary) -> None:
-        text = f"{sanitize_line(current.title) or current.id}\nIts log is deleted; files it changed stay as they are."
+    async def do_delete(self, row: SessionRow) -> None:
+        """Ask, then delete a session."""
+        text = f"{sanitize_line(row.session.title) or row.session.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
-            await self._actions.delete(current.id)
+            await self._actions.delete(row.session.id)
 
-    async def _fork(self, current: SessionSummary) -> None:
-        self._at = await self._actions.fork(current.id)
+    async def do_fork(self, row: SessionRow) -> None:
+        """Copy a session; no file changes."""
+        self._at = await self._actions.fork(row.session.id)
         self.notify("forked; the original stays, and no file was changed", markup=False)
 
-    async def _try(self, change: Awaitable[None]) -> None:
-        """Do it and list the sessions again; one that is open in another lmtui is reported."""
-        try:
-            await change
-        except LmtuiError as error:
-            self.app.notify(sanitize_line(error.full_text()), severity="error", markup=False)
-        if self.is_running:
-            self.search()
+    async def do_stop(self, row: SessionRow) -> None:
+        """Close a session; it stays in the list."""
+        await self._actions.close(row.session.id)
+
+    async def do_output(self, row: SessionRow) -> None:
+        """Write a session to a file."""
+        await self._actions.export(row.session.id)
 
 
 def take_some(rows: Iterator[SessionSummary]) -> tuple[list[SessionSummary], bool]:
@@ -339,109 +342,3 @@ def take_some(rows: Iterator[SessionSummary]) -> tuple[list[SessionSummary], boo
         if time.monotonic() >= end:
             return found, False
     return found, True
-
-
-NO_AGENTS = 'No session runs in the background. Start one with: lmtui run --detach "TASK"'
-_REFRESH_S = 2.0
-_FOLDER_CELLS = 14
-_NEED = ("need", "needs")
-_RANKS = {"waits": 0, "writing": 1}
-
-
-def by_need(rows: Sequence[AgentRow]) -> Sequence[AgentRow]:
-    """Return the rows with what needs the user first, then what works, then by age."""
-    return sorted(rows, key=lambda row: (_RANKS.get(row.session.state, 2), -row.session.updated.timestamp()))
-
-
-class AgentList(ListDialog[AgentRow, AgentRow | None]):
-    """Lists the sessions and reads them again while it is open; the result is the one to go to."""
-
-    NAME, HEADING, CHOOSING, FILTER = "agents", "Background agents", "attach", "folder or title"
-
-    def __init__(self, read: ReadAgents, now: Callable[[], datetime]) -> None:
-        super().__init__()
-        self._read_rows, self._now = read, now
-        self._problem = ""
-        self.noun = "session"
-
-    def on_mount(self) -> None:
-        self._look()
-        _ = self.set_interval(_REFRESH_S, self._look)
-
-    @work(group="agents", exclusive=True)
-    async def _look(self) -> None:
-        try:
-            rows, self._problem = await self._read_rows(), ""
-        except LmtuiError as error:
-            rows, self._problem = (), error.full_text()
-        needing = sum(row.session.state == "waits" for row in rows)
-        self.box.count(f"{needing} {_NEED[needing == 1]} you" if needing else pluralize(len(rows), "session"))
-        self.show(by_need(rows))
-
-    def key(self, row: AgentRow) -> str:
-        """Return the session's id."""
-        return row.session.id
-
-    def text(self, row: AgentRow) -> str:
-        """Return folder and title."""
-        return f"{row.folder} {row.session.title}"
-
-    def columns(self, width: int) -> Line:
-        """Return the names of the columns."""
-        return ((f"{'folder':<{_FOLDER_CELLS}}", "muted"), *head_row(width - _FOLDER_CELLS))
-
-    def line(self, row: AgentRow, width: int) -> Line:
-        """Return a session in columns, behind its folder."""
-        folder = pad(fit(sanitize_line(row.folder.name), _FOLDER_CELLS - 1), _FOLDER_CELLS)
-        return ((folder, "muted"), *session_row(row.session, self._now(), width - _FOLDER_CELLS))
-
-    def about(self, row: AgentRow | None) -> tuple[str, Sequence[Command]]:
-        """Return all there is to know of a session."""
-        if row is None:
-            return self._problem or NO_AGENTS, ()
-        clients = f"{pluralize(row.clients, 'window')} attached" if row.clients else ""
-        parts = (folder_text(row.folder, Path.home()), row.session.model, clients, row.session.last_line)
-        return " · ".join(sanitize_line(each) for each in parts if each), self.verbs()
-
-    def act(self) -> None:
-        """Go to the marked session."""
-        if self.current is not None:
-            _ = self.dismiss(self.current)
-
-
-class AgentController:
-    """Answers `/agents`."""
-
-    def __init__(self, workbench: WorkbenchApi, open_session: Callable[[str], Awaitable[object]]) -> None:
-        self._workbench, self._open_session = workbench, open_session
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what answers the command."""
-        return {"host.agents": lambda _: self._show()}
-
-    def _show(self) -> None:
-        app = self._workbench.app
-        assert isinstance(app, ThemedApp)
-        if app.options.agents is None:
-            self._workbench.say(NO_AGENTS)
-            return
-        _ = app.push_screen(AgentList(app.options.agents, self._workbench.now), self._chosen)
-
-    def _chosen(self, row: AgentRow | None) -> None:
-        if row is not None:
-            _ = self._workbench.app.run_worker(self._go_to(row), group="agents")
-
-    async def _go_to(self, row: AgentRow) -> None:
-        """Open the session here where it is one of this folder's host, else leave for it."""
-        app, sessions = self._workbench.app, self._workbench.sessions
-        assert isinstance(app, ThemedApp)
-        host = sessions.host
-        if app.options.is_attached and host is not None and host.workspace == row.folder:
-            _ = await self._open_session(row.session.id)
-            return
-        if not app.options.is_attached and (sessions.working or sessions.unmerged):
-            text = "Turns stop; their work is saved, and sessions can be resumed. Changes of try mode are saved as a patch."
-            if not await app.push_screen_wait(Confirm(f"Switch to {sanitize_line(row.folder.name)}?", text)):
-                return
-        app.next_folder, app.next_session = str(row.folder), row.session.id
-        app.leave_now(0)

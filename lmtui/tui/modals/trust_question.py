@@ -17,7 +17,7 @@ from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.trust import TrustItem, outcome_text
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.approval_text import titled
@@ -63,8 +63,7 @@ class Trusted(Reading[bool], inherit_bindings=False):
         self._host = host
         self._items = tuple(host.trust.trusted())
         folder = sanitize_line(folder_text(host.workspace, Path.home()))
-        verbs = [*of_scope(Scope.REVOKE), closing()]
-        super().__init__(f"Trusted in {folder}", lambda width: item_lines(self._items, width), TRUSTED_NOTE, verbs)
+        super().__init__(f"Trusted in {folder}", lambda width: item_lines(self._items, width), TRUSTED_NOTE)
 
     @work(group="trusted", exclusive=True)
     async def action_rules_revoke(self) -> None:

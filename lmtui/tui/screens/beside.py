@@ -28,8 +28,11 @@ MOST_KEYS = 8
 _ALWAYS = (("app.palette", "commands"), ("app.help", "help"))
 
 
-def key_part(each: Command, rank: int = 0, verb: str = "") -> Part:
+def key_part(which: str | Command, rank: int = 0, verb: str = "") -> Part:
     """Return a key and what it does; a click on it does that."""
+    each = command(which) if isinstance(which, str) else which
+    if not each.bound_keys:
+        return Part("", "", rank)
     text = Content.assemble(
         {"↓": "↑↓", "→": "←→"}.get(first_key(each), first_key(each)), (f" {verb or each.hint}", "$text-muted")
     )

@@ -317,7 +317,8 @@ class Workbench(Screen[None]):
         waiting, has_mouse = self.state.approvals.waiting(), getattr(self.app, "has_mouse", True)
         resting = self.state.features if self.active is None or not self.active.session.is_running else ()
         notes = [each.hint for each in resting if each.hint is not None]
-        place = self.state.texts.KeyPlace(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog, notes)
+        is_question = is_asked and hasattr(top, "question")
+        place = self.state.texts.KeyPlace(pane, is_question, *waiting, has_mouse, self.app.size.height, dialog, notes)
         self._bars.show_keys(self.state.texts.hint_parts(place))
         is_covered = is_asked or top is not self
         if self.dock.has_class("-asked") is not is_covered:

@@ -2,51 +2,39 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lmtui.core.events import Envelope, Event, MessageAdded, UsageUpdated
-from lmtui.core.messages import Role, Usage
-from lmtui.core.window import WindowItem, WindowPart
-from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.settings import (
-    WindowScreen,
-    cache_rows,
-    request_text,
-    turns_spent,
-    window_rows,
+from lmtui.core.events import (
+    ApprovalResolved,
+    Envelope,
+    Event,
+    MessageAdded,
+    Outcome,
+    ToolCallFinished,
+    ToolCallStarted,
+    UsageUpdated,
 )
-from tests.sets import for_each
-
-EVIL = "results of \x1b]52;evil"
+from lmtui.core.messages import Role, Usage
+from lmtui.tui.modals.usage_tabs import trace_of
 
 
 def history(*events: Event) -> list[Envelope]:
     return [Envelope(number, datetime(2026, 1, 1, tzinfo=UTC), "s", event) for number, event in enumerate(events, 1)]
 
 
-@for_each("width", [20, 60, 200])
-def test_the_rows_of_the_window_fit(width: int) -> None:
-    parts = [
-        WindowPart("you", 1),
-        WindowPart(EVIL, 10**9, 10**6, (WindowItem("c1", EVIL, 10**9, 0, "left out", is_pinned=True),)),
-    ]
-    lines = [row.line(WindowScreen.HEAD, width) for row in window_rows(parts, 8192, lambda tokens: tokens / 3)]
-    assert not any("\x1b" in plain(line) for line in lines)
-    assert width < 60 or all(width_of(line) <= width + 12 for line in lines)
+def test_a_log_that_says_little_is_read_as_far_as_it_goes() -> None:
+    ((title, (step,)),) = trace_of(history(UsageUpdated(usage=Usage(1000, 10, 900), first_token_s=0.5)))
+    assert (title, step.reused, step.parts) == ("earlier", 900, (0.0, 0.5, 0.0, 0.0, 0.0))
 
 
-def test_a_log_from_before_there_was_a_ledger_is_read_as_far_as_it_goes() -> None:
-    turns = turns_spent(history(UsageUpdated(usage=Usage(1000, 10, 900), first_token_s=0.5)))
-    (spent,) = turns[0].requests
-    assert (spent.reused, spent.reread, spent.new, spent.read_s) == (900, 0, 100, 0.5)
-
-
-def test_other_agents_are_left_out_and_turns_bear_what_was_asked() -> None:
-    turns = turns_spent(
+def test_a_step_has_the_time_of_its_parts_and_turns_bear_what_was_asked() -> None:
+    ((title, steps),) = trace_of(
         history(
             MessageAdded(role=Role.USER, text="fix \x1b[31mit", turn_id="turn_1"),
-            UsageUpdated(usage=Usage(100, 1), turn_id="turn_1", miss="first request"),
+            UsageUpdated(usage=Usage(100, 30), turn_id="turn_1", first_token_s=3.0, read_s=2.0, elapsed_s=4.5),
+            ToolCallStarted(call_id="c", tool="shell", arguments={}, title="pytest -q"),
+            ApprovalResolved(approval_id="a", outcome=Outcome.ONCE, elapsed_ms=6000),
+            ToolCallFinished(call_id="c", tool="shell", ok=True, result="", elapsed_ms=7000),
             UsageUpdated(usage=Usage(100, 1), turn_id="turn_1", agent="child"),
         )
     )
-    assert len(turns[0].requests) == 1
-    assert plain(cache_rows(turns)[0].line("", 80)).startswith("fix it")
-    assert request_text(turns[0].requests[0]).startswith("0 reused, 0 read again, 100 new, inferred")
+    assert (title, [step.what for step in steps]) == ("fix it", ["Run pytest -q"])
+    assert steps[0].parts == (1.0, 2.0, 1.5, 1.0, 6.0)

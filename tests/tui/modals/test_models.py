@@ -4,10 +4,9 @@ from textual.widgets import Input
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.roles import ModelRole
-from lmtui.core.servers import NO_KEY, ServedModel, ServerFound
+from lmtui.core.servers import NO_KEY, ServerFound
 from lmtui.tui.lines.styled_text import plain
-from lmtui.tui.modals.model_rows import ModelRow, model_row, server_row
-from lmtui.tui.modals.models import ROLE_NOTES, read_window
+from lmtui.tui.modals.models import ROLE_NOTES, read_window, server_row
 from tests.sets import for_each
 from tests.tui.driving import Driver
 from tests.tui.fakes import FakeHost
@@ -68,7 +67,7 @@ async def a_load_takes_the_window_that_was_typed_and_is_seen_going_on_and_given_
     servers.gate.clear()
     await load_marked(driver)
     await driver.until_shown("loading, 0 s")
-    await driver.press("u")
+    await driver.press("x")
     await driver.until(lambda: servers.given_up == ["llama3.2:3b"])
     await driver.until(lambda: "loading, 0 s" not in driver.text())
     servers.gate.set()
@@ -94,7 +93,7 @@ async def what_fails_says_why_and_what_to_do(driver: Driver) -> None:
 
 
 async def choose_role(driver: Driver, typed: str) -> None:
-    await driver.press("o", to="Picker")
+    await driver.press("s", to="Picker")
     await driver.press(*typed, "enter", to="Models")
 
 
@@ -105,13 +104,13 @@ async def a_model_takes_a_role_and_shows_it_and_lets_it_go(driver: Driver) -> No
     await driver.until(lambda: driver.host.settings.role_texts == (f"planner: {QWEN.name}",))
     await driver.until_shown(f"planner: {QWEN.name}; new sessions use it", "#models-state")
     await driver.until_shown("planner tools", "#models-box")
-    await driver.press("down", "o", *"plann")
+    await driver.press("down", "s", *"plann")
     await driver.until_shown(f"{ROLE_NOTES[ModelRole.PLANNER]}; now {QWEN.name}"[:60])
     await driver.press("escape", "up", to="Models")
     await choose_role(driver, "plann")
     await driver.until(lambda: driver.host.settings.role_texts == ())
     await driver.until_shown("planner: the model of the session", "#models-state")
-    await driver.press("home", "o")
+    await driver.press("home", "s")
     await driver.until_shown("Roles apply to the server in use", "#models-state")
     assert driver.host.settings.role_texts == ()
 
@@ -120,14 +119,14 @@ async def a_model_takes_a_role_and_shows_it_and_lets_it_go(driver: Driver) -> No
 async def a_model_is_unloaded_where_its_server_loads_and_unloads(driver: Driver) -> None:
     servers = driver.host.servers
     await open_models(driver)
-    await driver.press("u")
+    await driver.press("x")
     await driver.until(lambda: servers.unloads == [QWEN.name])
     await driver.until_shown(f"{QWEN.name}: unloaded", "#models-state")
     await driver.press("down", "up")
     await driver.until_shown("not loaded", "#models-state")
     await driver.press("end", "up", "up", "l")
     await driver.until_shown("serves what it was started with")
-    await driver.press("u")
+    await driver.press("x")
     assert (servers.loads, servers.unloads) == ([], [QWEN.name])
 
 
@@ -137,7 +136,7 @@ async def nothing_there_says_what_to_do(driver: Driver) -> None:
     host.servers.found = ()
     await driver.press("alt+e", to="Models")
     await driver.until_shown("No model server answers. Start one and refresh, or add one")
-    await driver.press("enter", "l", "u")
+    await driver.press("enter", "l", "x")
     assert host.servers.loads == []
 
 
@@ -147,7 +146,7 @@ async def enter_on_a_server_that_needs_a_key_asks_for_it_unseen(driver: Driver) 
     servers.found = (ServerFound("a server", "http://box", (), NO_KEY),)
     await driver.press("alt+e", to="Models")
     await driver.until_shown(NO_KEY)
-    await driver.press("l", "u", "o", "t", "enter", to="AskText")
+    await driver.press("l", "x", "s", "t", "enter", to="AskText")
     await driver.press(*"sk-9")
     assert "sk-9" not in driver.text()
     await driver.press("enter", to="Models")
@@ -155,9 +154,8 @@ async def enter_on_a_server_that_needs_a_key_asks_for_it_unseen(driver: Driver) 
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
-    bad = ServedModel("a\x1b]0;x\x07b")
-    server = ServerFound("k\x1b[2J", "http://h", (bad,), note="n\x1b[2J")
-    assert "\x1b" not in plain(model_row(ModelRow(server, bad), 80)) + plain(server_row(server, 80))
+    server = ServerFound("k\x1b[2J", "http://h", (), note="n\x1b[2J")
+    assert "\x1b" not in plain(server_row(server, 80))
 
 
 @for_each(
@@ -192,7 +190,7 @@ async def what_is_known_of_a_model_stands_with_what_its_server_tells_and_a_test_
     servers.gate.clear()
     await driver.press("t")
     await driver.until_shown("testing its tool calls")
-    await driver.press("u")
+    await driver.press("x")
     await driver.until(lambda: servers.given_up == [QWEN.name])
     assert servers.unloads == []
     await driver.press("home", "down", "down", "t")

@@ -125,7 +125,7 @@ async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted
     host.trust.refused_items = list(TRUST_ITEMS)
     host.trust.elsewhere = False
     async with running(host) as driver:
-        await driver.press("alt+t")
+        await driver.type("/trust")
         await at_question(driver)
         looks = host.trust.looks
         await driver.until(lambda: host.trust.looks > looks + 1)

@@ -14,7 +14,7 @@ SIZES = [WIDE, (20, 6)]
 @cases.each("size", SIZES)
 async def what_fills_the_window_is_shown_by_part(driver: Driver, size: tuple[int, int]) -> None:
     driver.host.session.emit(UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192))
-    await driver.type("/context", "WindowScreen")
+    await driver.type("/context", "ContextList")
     if size[1] >= SMALL[1]:
         assert "about 3.3k tokens of 8k; 3.3k in the last request" in driver.text()
         assert "results of read" in driver.text()
@@ -23,29 +23,28 @@ async def what_fills_the_window_is_shown_by_part(driver: Driver, size: tuple[int
 
 @cases
 async def the_cost_of_a_change_is_said_before_it_is_made(driver: Driver) -> None:
-    await driver.type("/context", "WindowScreen")
+    await driver.type("/context", "ContextList")
     await driver.press("down", "down", "down", "down", "down", "down")
-    await driver.until(lambda: "costs reading about 740 tokens again (1.9 s)" in driver.text())
-    await driver.press("f", "p", "d", "b", "p")
+    await driver.until(lambda: "Changing this re-reads 740 tokens (1.9 s)" in driver.text())
+    await driver.press("f", "p", "d", "r", "p")
     assert driver.host.session.window_use.done == ["fold c1", "pin c1", "leave out c1", "bring back c1", "unpin c1"]
 
 
 @cases.full()
 async def what_cannot_be_changed_says_so_and_stays(driver: Driver) -> None:
-    await driver.type("/context", "WindowScreen")
-    await driver.press("f", "d", "b", "p", "enter", "down", "f", "d", "b", "p")
+    await driver.type("/context", "ContextList")
+    await driver.press("f", "d", "r", "p", "enter", "down", "f", "d", "r", "p")
     await driver.until(lambda: "Only results" in driver.text())
     assert driver.host.session.window_use.done == []
 
 
 @cases.each("size", SIZES)
-async def how_the_prompts_were_read_is_shown_by_turn_and_request(driver: Driver, size: tuple[int, int]) -> None:
+async def where_the_time_of_each_step_went_is_shown_by_turn(driver: Driver, size: tuple[int, int]) -> None:
     play_usages(driver)
-    await driver.type("/cache", "CacheScreen")
+    await driver.type("/cache", "TraceList")
     if size[1] >= SMALL[1]:
-        assert "5 requests · 74% reused · 6k tokens read in 15.3 s, 2k of them again" in driver.text()
-        assert "request 5" in driver.text()
-        assert "request 1" not in driver.text()
-        await driver.press("enter", "end")
-        await driver.until(lambda: "1,990 read again (restart or unload)" in driver.text())
-        assert "request 1" in driver.text()
+        assert "5 requests · 74% from cache · 6k read, 2k re-read" in driver.text()
+        await driver.press("end")
+        await driver.until_shown("0 of 3,460 tokens re-read, 2,150 from cache")
+        await driver.press("home", "down")
+        await driver.until_shown("1,990 of 2,300 tokens re-read: restart or unload, 0 from cache, inferred")

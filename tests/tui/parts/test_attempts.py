@@ -52,10 +52,10 @@ async def one_more_runs_one_stops_and_all_are_dropped_after_a_question(driver: D
     assert len(driver.host.extensions.attempts.rows) == 5
     await driver.press("y", "o")
     assert driver.screen_name == "AttemptList"
-    await driver.press("D", to="Confirm")
+    await driver.press("N", to="Confirm")
     await driver.press("n")
     assert driver.host.extensions.attempts.rows
-    await driver.press("D", to="Confirm")
+    await driver.press("N", to="Confirm")
     await driver.press("y")
     assert not driver.host.extensions.attempts.rows
     assert "No attempts yet" in driver.text()

@@ -84,7 +84,7 @@ async def test_ignored_files_come_and_go_by_key_and_files_are_mentioned_in_the_p
         await driver.until(lambda: rows(driver) == ["▸ parser/", "README.md", "pyproject.toml"])
         await driver.press("full_stop")
         assert rows(driver)[0] == "▸ build/"
-        await driver.press("alt+h")
+        await driver.press("full_stop")
         assert rows(driver)[0] == "▸ parser/"
         await driver.press("home", "m", "end", "m")
         assert driver.app.workbench.prompt.text == "look at @parser/ @pyproject.toml "

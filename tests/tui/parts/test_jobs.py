@@ -52,7 +52,7 @@ async def test_a_scheduler_that_fails_inside_is_told_with_the_way_out_and_logged
     host = FakeHost()
     host.extensions.jobs.failure = failure
     async with running(host) as driver:
-        await driver.until(lambda: f"no jobs are run any more: {failure}" in driver.text("#say"))
+        await driver.until(lambda: f"The job scheduler stopped: {failure}" in driver.text("#say"))
     assert [record.exc_info[1] for record in caplog.records if record.exc_info][-1] is failure
 
 
@@ -71,7 +71,7 @@ async def a_job_is_added_from_the_prompt(driver: Driver) -> None:
 @cases
 async def a_job_is_asked_for_from_its_list_and_what_cannot_be_is_told(driver: Driver) -> None:
     await driver.type("/jobs", "JobList")
-    await driver.press("n", to="AskText")
+    await driver.press("a", to="AskText")
     await driver.press(*"tidy", "enter")
     await driver.until(lambda: "WHEN?" in driver.text())
     await driver.press(*"never", "enter")

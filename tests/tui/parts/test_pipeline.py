@@ -1,4 +1,4 @@
-"""The page of the pipeline: what it shows, and what its keys do."""
+"""The list of the pipeline: what it shows, and what its keys do."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from time import thread_time
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.features.pipeline import screens
-from lmtui.features.pipeline.screens import Board
-from lmtui.features.pipeline.values import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskSpec
+from lmtui.features.pipeline.screens import PipelineList
+from lmtui.features.pipeline.values import OpenQuestion, PipelinePlan, PipelineState, TaskSpec
+from lmtui.tui.lines.table import Table
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fakes import START
@@ -26,23 +26,17 @@ def plans(driver: Driver) -> FakePipeline:
     return driver.host.extensions.pipeline
 
 
-def current(driver: Driver) -> int:
-    item = driver.app.screen.query_one(Board).current
-    return item.id if item is not None else 0
-
-
 async def at(driver: Driver, task_id: int) -> None:
-    """Put the cursor of the board on a task."""
-    board = driver.app.screen.query_one(Board)
-    places = [(column, index, item) for column, items in enumerate(board.source.columns) for index, item in enumerate(items)]
-    board.put(*next(place for *place, item in places if isinstance(item, PipelineTask) and item.id == task_id))
+    """Mark a task."""
+    assert isinstance(driver.app.screen, PipelineList)
+    driver.app.screen.show(at=("PipelineTask", task_id))
     await driver.settle()
-    assert current(driver) == task_id
+    assert getattr(driver.app.screen.current, "id", 0) == task_id
 
 
 async def until_said(driver: Driver, words: str) -> None:
-    """Wait for a notice."""
-    await driver.until(lambda: any(words in each for each in driver.told))
+    """Wait for what is said below the list."""
+    await driver.until(lambda: words in driver.text("#pipeline-state"))
 
 
 @cases
@@ -63,10 +57,10 @@ async def a_task_is_retried_skipped_and_paused(driver: Driver) -> None:
 @cases
 async def the_plan_is_paused_resumed_and_stopped_after_a_question(driver: Driver) -> None:
     await opened(driver, some_plan())
-    await driver.press("P")
+    await driver.press("m")
     assert plans(driver).plans[0].is_paused
-    assert "P resume plan" in driver.text()
-    await driver.press("P", "x")
+    assert "m resume plan" in driver.text()
+    await driver.press("m", "x")
     assert not plans(driver).plans[0].is_paused
     await driver.until_screen("Confirm")
     await driver.press("n")
@@ -76,7 +70,7 @@ async def the_plan_is_paused_resumed_and_stopped_after_a_question(driver: Driver
     assert plans(driver).is_stopped
     plans(driver).show(replace(some_plan(), tasks=(task(1, "One", "ready"),), questions=(), is_paused=True))
     await driver.settle()
-    await driver.press("P")
+    await driver.press("m")
     assert plans(driver).begun == ["PLAN.md"]
 
 
@@ -84,46 +78,38 @@ async def the_plan_is_paused_resumed_and_stopped_after_a_question(driver: Driver
 async def details_show_the_whole_task_and_its_session_is_opened(driver: Driver) -> None:
     await opened(driver, some_plan())
     await at(driver, 29)
-    await driver.press("i", to="OutputScreen")
+    await driver.press("enter", to="Reading")
     assert "Checks: pytest -q tests/test_lexer.py" in driver.text()
-    await driver.press("escape", to="PipelineScreen")
-    await driver.press("enter")
+    await driver.press("escape", to="PipelineList")
+    await driver.press("o")
     wanted = plans(driver).task(29).attempts[-1].session
     await driver.until(lambda: wanted in driver.app.workbench.sessions.views)
 
 
 @cases
-async def a_blocking_question_is_answered_and_is_no_task_and_what_cannot_be_done_is_said(driver: Driver) -> None:
+async def a_blocking_question_is_answered_and_only_keys_that_count_are_shown(driver: Driver) -> None:
     await opened(driver, some_plan())
-    await driver.press("s")
-    await until_said(driver, "This is a question; a answers it.")
-    await driver.press("enter", to="AskText")
-    await driver.press("escape", to="PipelineScreen")
-    await driver.press("a", to="AskText")
+    assert "s skip" not in driver.text()
+    await driver.press("s", "enter", to="AskText")
+    await driver.press("escape", to="PipelineList")
+    await driver.press("y", to="AskText")
     assert "Should an unclosed comment" in driver.text()
-    await driver.press(*"A warning", "enter", to="PipelineScreen")
-    assert plans(driver).plans[0].questions[1].answer == "A warning"
-    assert "Question 2" not in driver.text()
-    await driver.press("a")
-    await until_said(driver, "No question is open.")
+    await driver.press(*"A warning", "enter", to="PipelineList")
+    await driver.until(lambda: plans(driver).plans[0].questions[1].answer == "A warning")
+    await driver.until(lambda: "Question" not in driver.text() and "y answer" not in driver.text())
     await at(driver, 28)
-    await driver.press("s")
-    await until_said(driver, "task 28 is being worked on")
-    await driver.press("enter")
-    await until_said(driver, "You can open the session when the attempt is done.")
-    await driver.press("e")
-    await until_said(driver, "pause it to edit it afterwards")
-    assert driver.screen_name == "PipelineScreen"
+    assert all(f"  {key}" not in driver.text() for key in ("s skip", "o open session", "e edit"))
+    assert "p pause" in driver.text()
 
 
 @cases
 async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     await opened(driver)
     assert "No plans yet. /pipeline PLAN.md works through a plan file." in driver.text()
-    await driver.press("n", to="AskText")
+    await driver.press("a", to="AskText")
     await driver.press(*"NOSUCH", "enter")
     await until_said(driver, "the plan NOSUCH cannot be read")
-    await driver.press("n", to="AskText")
+    await driver.press("a", to="AskText")
     await driver.press(*"docs/PLAN.md", "enter", to="Confirm")
     assert not plans(driver).begun
     await driver.press("y")
@@ -132,10 +118,10 @@ async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     await driver.press("escape")
     assert "pipeline planning" in driver.text("#header")
     plans(driver).show(some_plan())
-    await driver.type("/pipeline", "PipelineScreen")
+    await driver.type("/pipeline", "PipelineList")
     assert "Planning." not in driver.text()
     plans(driver).failure = UsageError("there is no file x.md", "Name another.")
-    await driver.press("n", to="AskText")
+    await driver.press("a", to="AskText")
     await driver.press(*"x.md", "enter")
     await until_said(driver, "there is no file x.md")
 
@@ -191,7 +177,7 @@ async def what_is_typed_does_what_the_keys_do(driver: Driver, words: str, said: 
         assert not found.begun
         await driver.press("y")
     done = {
-        "PLAN.md": lambda: found.begun == ["PLAN.md"] and driver.screen_name == "PipelineScreen",
+        "PLAN.md": lambda: found.begun == ["PLAN.md"] and driver.screen_name == "PipelineList",
         "pause": lambda: found.plans[0].is_paused,
         "resume": lambda: not found.plans[0].is_paused and not found.begun,
         "stop": lambda: found.is_stopped,
@@ -211,15 +197,6 @@ async def leaving_while_a_plan_is_worked_on_is_asked_and_without_one_commands_sa
     assert "3 agents are working" in driver.text()
 
 
-@cases.at((80, 24))
-async def a_narrow_screen_shows_one_column_at_a_time(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    assert "Needs you" in driver.text("#pipeline-head")
-    await driver.press("right")
-    await driver.until(lambda: driver.text("#pipeline-head").split()[:2] == ["Done", "4"])
-    assert ("#26" in driver.text("#pipeline-board"), "#29" in driver.text("#pipeline-board")) == (True, False)
-
-
 @cases.at(SMALL)
 async def hostile_names_are_cleaned(driver: Driver) -> None:
     evil = "a\x1b[2J\x1b]0;x\x07b\u202ec\n" + "漢字" * 60
@@ -230,7 +207,7 @@ async def hostile_names_are_cleaned(driver: Driver) -> None:
     )
     plan = PipelinePlan("p", evil, evil, START, tasks, (OpenQuestion(evil),), problem=evil)
     await opened(driver, plan)
-    for key in ("home", "down", "i"):
+    for key in ("home", "down", "enter"):
         await driver.press(key)
         text = driver.text()
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
@@ -241,7 +218,7 @@ async def hostile_names_are_cleaned(driver: Driver) -> None:
 async def a_thousand_tasks_stay_smooth(driver: Driver) -> None:
     await opened(driver, large_plan())
     await driver.press("end")
-    view = driver.app.screen.query_one(Board)
+    view = driver.app.screen.query_one(Table)
     started = thread_time()
     for _ in range(5):
         view.strips.clear()
@@ -252,7 +229,7 @@ async def a_thousand_tasks_stay_smooth(driver: Driver) -> None:
 
 
 async def test_what_another_process_changed_appears(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screens, "LOOK_S", 0.01)
+    monkeypatch.setattr(PipelineList, "REFRESH_S", 0.01)
     async with running() as driver:
         await opened(driver, some_plan())
         pipeline, reads = plans(driver), [0]

@@ -87,7 +87,8 @@ async def a_large_paste_is_one_token_sent_whole_unfolded_by_key_and_deleted_as_o
     assert driver.host.session.submitted == [f"see {LONG}"]
     await driver.press("up")
     assert prompt_text(driver) == "see [pasted 30 lines #1]"
-    await driver.press("alt+v")
+    await driver.app.workbench.action_run_command("prompt.unfold")
+    await driver.settle()
     assert prompt_text(driver) == f"see {LONG}"
     driver.app.workbench.prompt.replace_text("")
     await paste(driver, LONG)

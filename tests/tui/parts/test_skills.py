@@ -29,7 +29,7 @@ async def each_says_what_to_do_about_it_and_is_read_without_markup(driver: Drive
     await driver.until(lambda: "/trust" in driver.text())
     await mark(driver, FileState.BROKEN)
     await driver.until(lambda: "line 3: mapping values" in driver.text())
-    await driver.press("u", "enter", to="Reading")
+    await driver.press("y", "enter", to="Reading")
     await driver.until(lambda: "mapping values" in driver.text())
     await driver.press("escape", "home", to="SkillList")
     await driver.press("enter", to="Reading")
@@ -39,7 +39,7 @@ async def each_says_what_to_do_about_it_and_is_read_without_markup(driver: Drive
 @cases
 async def the_marked_one_is_written_into_the_prompt_and_goes_to_the_model_with_more_words(driver: Driver) -> None:
     await at_list(driver)
-    await driver.press("u")
+    await driver.press("y")
     await driver.until(lambda: driver.app.workbench.prompt.text == "/skill changelog ")
     assert driver.host.extensions.skills.begun == []
     await driver.type("/skill changelog for version 2")

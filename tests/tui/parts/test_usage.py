@@ -15,22 +15,22 @@ def host_with_usage() -> FakeHost:
 cases = Cases(host_with_usage)
 
 
-@cases.full()
-async def the_arrows_count_days_tab_shows_the_other_tables_and_a_range_is_named_or_refused(driver: Driver) -> None:
+@cases
+async def the_days_are_on_one_scale_and_a_key_counts_others(driver: Driver) -> None:
     await driver.type("/usage", "UsageList")
-    await driver.until(lambda: "the last 7 days · by model" in driver.text() and "70 requests" in driver.text())
-    await driver.press("right", "right", "right")
-    await driver.until(lambda: "all days · by model" in driver.text() and "169 requests" in driver.text())
-    await driver.press("left", "left", "left", "left")
-    await driver.until(lambda: "today · by model" in driver.text() and "15 requests" in driver.text())
-    for table, text in (("folder", "src/lexer"), ("session", "Task 1: nested comments"), ("day", "2026-03-02")):
-        await driver.press("tab")
-        await driver.until_shown(f"by {table}")
+    await driver.until_shown("70 requests")
+    bars = {line.split()[0]: line.count("█") + line.count("▆") for line in driver.text().splitlines() if "█" in line}
+    assert (bars["Fri"] > bars["Sat"] > bars["Tue"], "203k" in driver.text()) == (True, True)
+    for days, text in (("the last 30 days", "src/lexer"), ("all days", "169 requests"), ("today", "15 requests")):
+        await driver.press("s")
+        await driver.until_shown(days)
         await driver.until_shown(text)
     assert "\x1b" not in driver.text()
+    await driver.press("1", to="ContextList")
+    await driver.press("3", to="UsageList")
     await driver.press("escape", to="Workbench")
     await driver.type("/usage 30d", "UsageList")
-    await driver.until(lambda: "the last 30 days · by model" in driver.text())
+    await driver.until_shown("the last 30 days")
     await driver.press("escape")
     await driver.type("/usage year")
-    await driver.until(lambda: "no range 'year'" in driver.text())
+    await driver.until_shown("no range 'year'")
