@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual import on
@@ -14,7 +15,6 @@ from lmtui.core.errors import LmtuiError, SandboxError
 from lmtui.core.prompt_text import mention_text
 from lmtui.core.sanitize import pluralize, sanitize_path
 from lmtui.core.workspace import Files, FoldersChanged
-from lmtui.tui.commands import Command
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.styled_text import Line, fit, fit_middle, restyle, width_of
@@ -26,7 +26,13 @@ from lmtui.tui.timing import LatestOnly
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 
-class FileFinder(ListDialog[str, str | None]):
+class FoundFile(NamedTuple):
+    """A file of the workspace, found by a part of its path."""
+
+    path: str
+
+
+class FileFinder(ListDialog[FoundFile, str | None]):
     """Finds a file by a few typed characters.  The result is its path."""
 
     NAME, HEADING = "picker", "Find a file"
@@ -53,26 +59,22 @@ class FileFinder(ListDialog[str, str | None]):
     async def _search(self, text: str) -> None:
         found, total = await asyncio.to_thread(self._index.search, text)
         if not self._searches.is_stale and self.is_attached:
-            self.show(found)
+            self.show([FoundFile(path) for path in found])
             self.table.action_move("home")
             self.box.count(f"{total:,} of {len(self._index.paths):,}" if text else pluralize(total, "file"))
 
-    def matching(self, rows: Sequence[str], typed: str) -> Sequence[str]:
+    def matching(self, rows: Sequence[FoundFile], typed: str) -> Sequence[FoundFile]:
         """Return all rows: they were found by what is typed."""
         del typed
         return rows
 
-    def key(self, row: str) -> object:
-        """Return the path."""
-        return row
-
-    def line(self, row: str, width: int) -> Line:
+    def line(self, row: FoundFile, width: int) -> Line:
         """Return a path, its name first, what was typed marked in it, and git's sign."""
-        mark, clean = self._sign(row), sanitize_path(row)
+        mark, clean = self._sign(row.path), sanitize_path(row.path)
         folder, slash, name = clean.rpartition("/")
         shown: Line = ((name, ""), (f"  {folder}{slash}", "muted"))
-        if clean == row:  # else characters are not where they were found
-            for at in positions(self.box.typed, row):
+        if clean == row.path:  # else characters are not where they were found
+            for at in positions(self.box.typed, row.path):
                 place = at - len(folder) - len(slash) if at >= len(folder) + len(slash) else at + len(name) + 2
                 shown = restyle(shown, place, place + 1, "match")
         room = width - width_of(mark) - 2
@@ -81,15 +83,10 @@ class FileFinder(ListDialog[str, str | None]):
             shown = ((head, ""), (f"  {fit_middle(f'{folder}{slash}', room - cell_len(head) - 2)}", "muted"))
         return table_row(shown, mark, width, gap=1)
 
-    def about(self, row: str | None) -> tuple[str, Sequence[Command]]:
-        """Return what can be done."""
-        del row
-        return "", self.verbs()
-
     def act(self) -> None:
         """Choose the marked file."""
         if self.current is not None:
-            _ = self.dismiss(self.current)
+            _ = self.dismiss(self.current.path)
 
 
 _GROUP = "files"
