@@ -210,11 +210,17 @@ class NoticeBlock(Block):
         sign, role = self._LOOKS[self._level]
         text_role: StyleRole = "muted" if self._level is Level.INFO else ""
         texts = sanitize(self._text).strip("\n").split("\n")
-        parts = [part for text in texts for part in wrap(((text.expandtabs(4), text_role),), width - 2)]
+        lines = [_with_code(text.expandtabs(4), text_role) for text in texts]
+        parts = [part for line in lines for part in wrap(line, width - 2)]
         return indent(parts, ((f"{sign} ", role),), (("  ", ""),))
 
     def copy_text(self) -> str:
         return self._text
+
+
+def _with_code(text: str, role: StyleRole) -> Line:
+    """Return a text, what is in backticks as code."""
+    return tuple((part, "code" if at % 2 else role) for at, part in enumerate(text.split("`")) if part)
 
 
 _ENDINGS = {

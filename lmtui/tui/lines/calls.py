@@ -14,8 +14,8 @@ from lmtui.core.sanitize import escape_invisible, pluralize, sanitize, sanitize_
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
 from lmtui.tui.lines.diff_layout import DiffPainter, diff_lines
-from lmtui.tui.lines.patch import SIGN_ROLES, DiffLine, digits_of, parse_patch
-from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_middle, fit_path, indent, pad, row, strip_end, width_of
+from lmtui.tui.lines.patch import SIGN_ROLES, DiffLine, counts_line, digits_of, parse_patch
+from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_path, indent, pad, row, strip_end, width_of
 from lmtui.tui.wording import PATH_VERBS, call_words
 
 _MOST_LINES, _MOST_CHARS = 2000, 100_000
@@ -203,7 +203,8 @@ class CallBlock(Block):
         summary = self._summary()
         counts: list[Span] = []
         if summary.startswith(("+", "−")):
-            counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in summary.split())]
+            words = [word for word in summary.split() if word[1:] != "0"]
+            counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in words)]
         room = max(8, width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts)))
         cut = fit_path if verb in PATH_VERBS else fit
         left.append((cut(sanitize_path(what), room), "muted strike" if self._denial() else ""))
@@ -361,8 +362,8 @@ def _things(count: int, noun: str) -> str:
 
 def _change_lines(change: FileChange, width: int) -> list[Line]:
     sign, role = CHANGE_SIGNS[change.kind]
-    counts = f"  +{change.added_lines} −{change.removed_lines}"
-    head: Line = ((f"{sign} ", role), (fit_middle(sanitize_path(change.path), width - 16), "strong"), (counts, "muted"))
+    name = fit_path(sanitize_path(change.path), width - 16)
+    head: Line = ((f"{sign} ", role), (f"{name}  ", "strong"), *counts_line(change.added_lines, change.removed_lines))
     return [head, *diff_lines(parse_patch(change.diff, change.path), width)]
 
 
@@ -429,11 +430,11 @@ def _trimmed(lines: Sequence[DiffLine]) -> Sequence[DiffLine]:
 
 def _diff_rows(lines: Sequence[DiffLine], path: str, width: int, digits: int) -> list[Line]:
     painter = DiffPainter(width, digits, is_split=False)
-    painter.text_width = width
+    painter.text_width = 2 * width  # cut, not folded
     found: list[Line] = []
     for line in lines[: 2 * _DIFF_LINES]:
         numbers, (ground, _) = f"{line.new or line.old:>{digits}} ", SIGN_ROLES.get(line.sign, ("", ""))
-        cut = line._replace(raw=line.text[:width])
+        cut = line._replace(raw=line.text[: width + 1])
         whole = crop(painter.numbered(cut, None, path, numbers, width)[0], width)
         found.append(fill(whole, width, ground) if ground else strip_end(whole))
     return [*found, *[()] * (len(lines) - len(found))]  # of those no more than their number is shown

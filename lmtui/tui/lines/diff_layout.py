@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from lmtui.core.sanitize import pluralize
 from lmtui.tui.lines.code import highlight, lexer_for_path
-from lmtui.tui.lines.patch import MINUS, SIGN_ROLES, DiffLine, FilePatch, Hunk, Lines, digits_of
-from lmtui.tui.lines.styled_text import CONTINUED, Line, StyleRole, code_breaks, fill, fit_path, fold, restyle, width_of
+from lmtui.tui.lines.patch import MINUS, SIGN_ROLES, DiffLine, FilePatch, Hunk, Lines, counts_text, digits_of
+from lmtui.tui.lines.styled_text import CONTINUED, Line, StyleRole, code_breaks, fill, fit_path, fold, restyle
 
 _LEAST_COMMON = 0.3
 _LONGEST_COMPARED = 1000
@@ -74,10 +74,9 @@ def _common(left: list[str], right: list[str]) -> int:
 
 
 class DiffRow(NamedTuple):
-    """One row of a diff.
+    """One row of a diff: a `file` with a `gap` above it, the heading of a `hunk`, a `fold` of lines, a `line` or a `pair`.
 
-    `kind` is `file` (a title), `gap` (a blank line before one), `hunk` (a heading), `fold` (lines left out), `line` (in one
-    column; `other` is its counterpart), `pair` (both sides).  `hunk` counts from 0 over the whole diff, -1 outside of one.
+    `other` is the counterpart of `line`; `hunk` counts from 0 over the whole diff.
     """
 
     kind: str
@@ -89,12 +88,7 @@ class DiffRow(NamedTuple):
 
 
 class DiffLayout:
-    """The rows of a diff at a width, and the lines of the screen at which they begin.
-
-    Args:
-        painter: draws the rows; its width says where a line is folded.
-        heading: the words above a hunk, by its number; None or empty for none.
-    """
+    """The rows of a diff as `painter` draws them, and the lines at which they begin; `heading` is above a hunk."""
 
     def __init__(self, files: Sequence[FilePatch], painter: DiffPainter, heading: Callable[[int], str] | None = None) -> None:
         self._is_split, self._text_width = painter.is_split, painter.text_width
@@ -118,8 +112,7 @@ class DiffLayout:
             self._add(DiffRow("gap", file.path))
         self.file_tops.append(self.total)
         if is_named:
-            text = (file.note or f"+{file.added} {MINUS}{file.removed}").replace(f" {MINUS}0", "")
-            self._add(DiffRow("file", file.path, text))
+            self._add(DiffRow("file", file.path, file.note or counts_text(file.added, file.removed)))
         for hunk in file.hunks:
             self._add_hunk(file, hunk, len(self.hunk_tops))
 
@@ -221,7 +214,7 @@ class DiffPainter:
         height = max(len(left), len(right))
         left += [((" " * self._half, ""),)] * (height - len(left))
         right += [()] * (height - len(right))
-        return [(*old, (_BAR, "muted"), *new) for old, new in zip(left, right, strict=True)]
+        return [(*old, (_BAR, "edge"), *new) for old, new in zip(left, right, strict=True)]
 
     def _side(self, line: DiffLine | None, other: DiffLine | None, path: str, width: int, side: str) -> list[Line]:
         if line is None:
@@ -239,8 +232,9 @@ class DiffPainter:
         ground, sign_role = SIGN_ROLES.get(line.sign, ("", ""))
         sign = MINUS if line.sign == "-" else line.sign
         body = highlight([line.text], lexer_for_path(path))[0]
+        indentation = len(line.text) - len(line.text.lstrip())
         for start, end in changed_ranges(line.text, other.text) if ground and other is not None else ():
-            body = restyle(body, start, end, "added-word" if ground == "added" else "removed-word")
+            body = restyle(body, max(start, indentation), end, "added-word" if ground == "added" else "removed-word")
         if line.note:
             body = (*body, (text_of(line)[len(line.text) :], "muted"))
         found: list[Line] = []
@@ -248,5 +242,5 @@ class DiffPainter:
             first = not found
             head = numbers if first else f"{CONTINUED} ".rjust(len(numbers))
             lead: Line = ((head, "muted"), (f"{sign if first else ' '} ", sign_role))
-            found.append((*lead, *fill(part, width - width_of(lead), ground)))
+            found.append(fill((*lead, *part), width, ground))
         return found

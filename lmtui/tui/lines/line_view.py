@@ -1,8 +1,6 @@
 """The one widget that shows lines, however many there are; what it shows is a `LineSource`.
 
-It draws the lines in view, keeps them, and repaints only those that changed, in frames that it asks for itself.  What it
-knows is in its parts: `strips` what is drawn, `frames` when (`timing.py`), `scroller` where the reader is, `cursor` on what,
-`copy_mode` what is selected.  Keys come from the app's table: the actions here are what they call.
+It draws the lines in view and repaints only those that changed, in frames that it asks for.  Keys come from the app's table.
 """
 
 from __future__ import annotations
@@ -201,7 +199,7 @@ class StripCache:
 
 
 class LineScroller:
-    """Where the reader of a view is: it follows its end while he is there and never moves a reader who is not."""
+    """Where the reader of a view is: at its end, which is followed, or at a place that nothing moves."""
 
     def __init__(self, view: VirtualLineView) -> None:
         self._view = view

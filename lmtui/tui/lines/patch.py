@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.code import source_line
-from lmtui.tui.lines.styled_text import StyleRole
+from lmtui.tui.lines.styled_text import Line, StyleRole
 
 NO_END = "⟨no line end⟩"
 
@@ -42,6 +42,17 @@ _LONGEST_DIFF = 65_000
 _NOTHING = "(no text to compare)"
 MINUS = "−"
 SIGN_ROLES: Mapping[str, tuple[StyleRole, StyleRole]] = {"+": ("added", "good"), "-": ("removed", "bad")}  # ground, sign
+
+
+def counts_text(added: int, removed: int) -> str:
+    """Return how many lines were added and removed, such as `+9 −2` or `+9`."""
+    return " ".join(([f"+{added:,}"] if added else []) + ([f"{MINUS}{removed:,}"] if removed else []))
+
+
+def counts_line(added: int, removed: int) -> Line:
+    """Return the same in colours."""
+    words = counts_text(added, removed).split()
+    return tuple((f" {word}" if at else word, "good" if word[0] == "+" else "bad") for at, word in enumerate(words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +126,7 @@ def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
         path = sanitize_path(change.path)
         patches = parse_patch(change.diff, path)
         word = "" if change.kind is FileChangeKind.MODIFIED else f"{change.kind}  "
-        counts = f"{word}+{change.added_lines} {MINUS}{change.removed_lines}"
+        counts = word + counts_text(change.added_lines, change.removed_lines)
         note = f"{counts}  (the rest is not shown)" if len(change.diff) >= _LONGEST_DIFF else counts if word else ""
         found += [replace(patch, path=path, note=note) for patch in patches] or [FilePatch(path, (), f"{word}{_NOTHING}")]
     return tuple(found)

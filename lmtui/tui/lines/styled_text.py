@@ -22,7 +22,7 @@ from textual.widget import Widget
 StyleRole = Literal[
     "", "muted", "accent", "good", "bad", "warn", "strong", "em", "strike", "code", "link", "heading", "block",
     "keyword", "string", "comment", "number", "function", "type", "added", "removed", "added-word", "removed-word",
-    "match", "cursor", "selected", "caret", "own",
+    "match", "cursor", "selected", "caret", "own", "edge",
     "muted em", "muted strike", "accent caret", "good strong", "bad strong", "warn strong", "removed-word strong",
     "match strong",
 ]  # fmt: skip

@@ -454,7 +454,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         return block.copy_text() if block is not None else ""
 
     def next_fence(self) -> tuple[str, int, int]:
-        """Return code of the nearest answer up to the cursor, asked again the next one, its number and how many there are."""
+        """Return code of the nearest answer up to the cursor, in turn, its number and their count."""
         blocks, index = self.document.blocks, self.cursor.index
         for block in reversed(blocks[: index + 1 if index >= 0 else len(blocks)][-_FENCE_BLOCKS:]):
             text = block.copy_text() if isinstance(block, AnswerBlock | StoredAnswer) else ""

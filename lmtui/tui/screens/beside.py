@@ -1,4 +1,4 @@
-"""The side pane: a screen at the right of the conversation, which stays live; without room for both it fills the screen."""
+"""The side pane: a screen at the right of the conversation, or in its place."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ def keys_of(scope: str) -> list[BindingType]:
     return bindings(*dict.fromkeys((scope, Scope.TEXT, Scope.SIDE, Scope.APP, Scope.MOVING)))
 
 
-def tab_part(name: str, each: Command, *, is_here: bool) -> Part:
-    """Return a tab with its key; a click on it shows it."""
-    text = Content.assemble((f"{first_key(each)} ", "$text-muted"), (name, "bold underline $accent" if is_here else "$text"))
+def tab_part(name: str, each: Command, *, is_here: bool, is_numbered: bool = False) -> Part:
+    """Return a tab, with its key if it `is_numbered`; a click on it shows it."""
+    number = f"{first_key(each)} " if is_numbered else ""
+    text = Content.assemble((number, "$text-muted"), (name, "bold underline $accent" if is_here else "$text"))
     return Part(text if is_here else text.stylize(Style.from_meta({"verb": each.action})))
 
 

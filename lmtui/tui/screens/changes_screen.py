@@ -33,13 +33,15 @@ from lmtui.core.workspace import Changes, FileChange, Files, Restoration, Step
 from lmtui.tui.commands import Scope, bindings, command, of_scope
 from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word
-from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
-from lmtui.tui.lines.styled_text import Line, fit, fit_path, pad, row
+from lmtui.tui.lines.patch import Hunk, counts_line, counts_text, patches_of
+from lmtui.tui.lines.styled_text import Line, fit, fit_path, row, width_of
 from lmtui.tui.lines.table import Table
 from lmtui.tui.screens.beside import BesideChat, keys_of, tab_part
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner
+from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Spinner
 from lmtui.tui.widgets.columns import Columns
+from lmtui.tui.widgets.panes import changed_line, counts_content
+from lmtui.tui.wording import call_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,6 @@ def turns_of(history: Sequence[Envelope]) -> list[Turn]:
     return found
 
 
-_TOOL_COLUMN = 5
 _TIGHT_WIDTH = 39
 
 
@@ -112,34 +113,21 @@ def rows_by_turn(turns: Iterable[tuple[Turn, Sequence[FileChange]]]) -> list[Ste
 
 
 def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
-    """Return a row: time, tool, what on, counts, and a mark for what was taken back."""
-    added = sum(change.added_lines for change in found.changes)
-    removed = sum(change.removed_lines for change in found.changes)
-    has_text = any(change.diff for change in found.changes) or added or removed
-    counts: Line = ((f"+{added}", "good"), (f" {MINUS}{removed}", "bad")) if has_text else (("no text", "muted"),)
-    right: Line = (*counts, *_mark(found.step if not found.is_inside else None))
-    if found.title:
-        clock = f"{found.time.astimezone(zone):%H:%M} " if found.time is not None and width >= _TIGHT_WIDTH else ""
-        room = max(6, width - len(clock) - sum(len(text) for text, _ in right) - 2)
-        return row(((clock, "muted"), (fit(sanitize_path(found.title), room), "")), right, width)
-    if found.step is None or found.is_inside:
-        sign, role = CHANGE_SIGNS[found.changes[0].kind]
-        left: Line = (("     " if found.is_inside else "", ""), (f"{sign} ", role))
-        name = fit_path(sanitize_path(found.path), max(6, width - sum(len(text) for text, _ in (*left, *right)) - 2))
-        return row((*left, (name, "")), right, width)
-    step = found.step
-    clock = f"{step.time.astimezone(zone):%H:%M} " if width >= _TIGHT_WIDTH else ""
-    lead = f"{clock}{pad(fit(sanitize_line(step.tool), _TOOL_COLUMN), _TOOL_COLUMN)} "
-    room = max(6, width - len(lead) - sum(len(text) for text, _ in right) - 2)
-    name = fit_path(sanitize_path(found.path), room) if found.path else fit(sanitize_path(step.title), room)
-    return row(((lead, "muted"), (name, "muted" if step.is_undone else "")), right, width)
-
-
-def _mark(step: Step | None) -> Line:
-    if step is None:
-        return (("  ", ""),)
-    sign = CallState.UNDONE.value[0]
-    return ((f" {sign}", "warn"),) if step.is_undone else ((" !", "warn"),) if not step.can_undo else (("  ", ""),)
+    """Return a row: a file as everywhere, or the time and work of a step or turn; and the counts."""
+    step = found.step if not found.is_inside else None
+    is_undone = step is not None and step.is_undone
+    sign = CallState.UNDONE.value[0] if is_undone else "!" if step is not None and not step.can_undo else ""
+    if step is None and not found.title:
+        letter, role = CHANGE_SIGNS[found.changes[0].kind]
+        lead: Line = (("  " if found.is_inside else "", ""), (f"{letter} ", role))
+        return (*lead, *changed_line(found.changes[0], width - width_of(lead)))
+    added, removed = (sum(getattr(change, name) for change in found.changes) for name in ("added_lines", "removed_lines"))
+    time = step.time if step is not None else found.time
+    clock = f"{time.astimezone(zone):%H:%M} " if time is not None and width >= _TIGHT_WIDTH else ""
+    what = " ".join(call_words(step.tool, found.path or step.title)) if step is not None else found.title
+    right: Line = (*counts_line(added, removed), (f" {sign:<1}", "warn"))
+    room = max(6, width - len(clock) - width_of(right) - 2)
+    return row(((clock, "muted"), (fit(sanitize_path(what), room), "muted" if is_undone else "")), right, width)
 
 
 class ChangeView(Enum):
@@ -196,13 +184,13 @@ class ChangeSources:
         return bool(rows and self.turns) and rows[0].turn_id == self.turns[-1].id
 
     def steps_of(self, row: StepRow) -> list[Step]:
-        """Return the steps that changed a row's file, oldest first: of its turn, or of the session."""
+        """Return the steps of its turn or session that changed a row's file, oldest first."""
         steps = self.changes.steps() if self.changes is not None else ()
         found = [step for step in steps if row.turn_id in ("", step.turn_id)]
         return [step for step in found if any(change.path == row.path for change in step.changes)]
 
     def step_of_hunk(self, row: StepRow, number: int) -> tuple[Step, int] | None:
-        """Return the step that last made just the change of a row's hunk, and which hunk of it that is; None for no such."""
+        """Return the step that last made just the change of a row's hunk, and which hunk it is."""
         hunks = [hunk for file in patches_of(row.changes) for hunk in file.hunks]
         if not 0 <= number < len(hunks):
             return None
@@ -223,6 +211,7 @@ _NOTHING = "There is nothing to compare."
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
 TICK_S = 0.25
 NAME_CELLS = 40
+WIDTHS_OF_LISTS = [(0, "-narrow"), (100, "-wide")]
 
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
@@ -244,19 +233,15 @@ def restoration(
     if hunk is not None and row.step is None:
         found = sources.step_of_hunk(row, hunk)
         if found is None:
-            return "several steps made this change, or it is taken back already: go to them one by one (1)"
+            return "Several steps made this change. Press 1 to see them."
         step_id, hunk = found[0].id, found[1]
     return sources.changes.plan_restore(step_id, row.path, hunk), what
 
 
 class ChangesScreen(BesideChat):
-    """Shows all changes of the newest turn, the last edit in view until the reader scrolls; filling the screen, lists of them.
+    """Shows all changes of the newest turn, the last edit until the reader scrolls; filling the screen, lists of them."""
 
-    `read` gives the sources as they are now, `restore` asks about a plan and applies it, `path` is the file gone to first,
-    `listen` calls back with every event, `comment` gets what is written about a hunk.
-    """
-
-    HORIZONTAL_BREAKPOINTS = WIDTHS
+    HORIZONTAL_BREAKPOINTS = WIDTHS_OF_LISTS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*keys_of(Scope.CHANGES), *bindings(Scope.DIFF)]
 
@@ -308,7 +293,7 @@ class ChangesScreen(BesideChat):
         if self.is_beside:
             return super().tab_parts()
         views = zip(ChangeView, command("changes.view").ways, strict=True)
-        shown = [tab_part(view.name.capitalize(), way, is_here=view is self._view) for view, way in views]
+        shown = [tab_part(view.name.capitalize(), way, is_here=view is self._view, is_numbered=True) for view, way in views]
         return [Part("Changes", "bold"), *shown]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -353,7 +338,7 @@ class ChangesScreen(BesideChat):
             self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
 
     def action_side_step(self, step: int) -> None:
-        """Go to the next file of the difference, or the one before; of one file alone, to the next row of the list."""
+        """Go to the next file of the difference; of one file alone, to the next row of the list."""
         if self.is_beside or len(self.diff.source.layout.file_tops) > 1:
             self.diff.scroller.step_file(step)
         else:
@@ -409,7 +394,7 @@ class ChangesScreen(BesideChat):
             rows, total = ([], ()) if view is ChangeView.GIT else self._sources.recorded_only()
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
         files = fit_path(sanitize_path(total[0].path), NAME_CELLS) if len(total) == 1 else pluralize(len(total), "file")
-        self._counts = f"{files}  +{added} {MINUS}{removed}"
+        self._counts = f"{files}  {counts_text(added, removed)}"
         if self._path:
             self._list.cursor.row = next((at for at, row in enumerate(rows) if row.path == self._path), 0)
         self._list.empty_text = "No file was changed."
@@ -424,7 +409,7 @@ class ChangesScreen(BesideChat):
             added, removed = sum(each.added for each in patches), sum(each.removed for each in patches)
             total, path = len(self.diff.source.layout.file_tops), self.diff.source.place_of(0)[0]
             files = fit_path(path, max(12, self.columns - 32)) if total == 1 and path else pluralize(total, "file")
-            shown = Content.assemble((files, "bold"), (f"  +{added}", "$success"), (f" {MINUS}{removed}", "$error"))
+            shown = Content.assemble((files, "bold"), "  ", counts_content(added, removed))
             words = "This turn" if self._sources.is_newest_turn(rows) else "An earlier turn"
             self._head.show([Part(words, "$text-muted"), Part(shown)] if rows else [], [])
         else:

@@ -324,7 +324,7 @@ class Workbench(Screen[None]):
         if self.dock.has_class("-asked") is not is_covered:
             self.dock.set_class(is_covered, "-asked")
             self.prompt.call_after_refresh(self.prompt.restyle)  # the cursor's own style counts from the next frame on
-        panes.mark_focus(pane)
+        panes.mark_focus(pane if top is self else "")
 
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt."""

@@ -34,10 +34,9 @@ class PaneLayout:
 
 
 def column_cells(width: int, *, front: str, has_files: bool, has_side: bool, has_team: bool = False) -> tuple[int, int]:
-    """Return how wide the columns of the files and of plan and log are next to the chat, 0 for one that is not there.
+    """Return how wide the columns of the files and of plan and log are, 0 for one that is not there.
 
-    The chat keeps its least width; with `has_team` the right one grows where there is room.
-    Where only one column fits it is that of the pane in `front`, else the right one.
+    The chat keeps its least width.  Where one column fits it is that of the pane in `front`, else the right one.
     """
     if width < BESIDE_CELLS:
         return 0, 0

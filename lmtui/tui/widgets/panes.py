@@ -26,8 +26,8 @@ from lmtui.core.task_state import in_tree
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.patch import MINUS
-from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, fit, fit_middle, indent, row, width_of, wrap
+from lmtui.tui.lines.patch import MINUS, counts_line
+from lmtui.tui.lines.styled_text import STYLES, Line, LineSource, Span, StyleRole, fit, fit_middle, indent, row, width_of, wrap
 from lmtui.tui.lines.table import RowCursor, Table
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
@@ -184,10 +184,9 @@ def _listed(title: str, todos: Sequence[Todo], kind: str, turned: set[str], widt
 
 
 def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: str = "") -> list[PlanRow]:
-    """Return a todo: its first line, and below it the rest, unless it is done; choosing it turns that over."""
+    """Return a todo: a line, and of the current one the rest; choosing it turns that over."""
     sign, role = WAITS_SIGN if waits and todo.status is TodoStatus.PENDING else SIGNS[todo.status]
-    is_done = not todo.is_open
-    style: StyleRole = "muted" if is_done else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
+    style: StyleRole = "muted" if not todo.is_open else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
     name = f"{todo.id} {sanitize_line(todo.text)}" if isinstance(todo, PlanStep) else sanitize_line(todo.text)
     more = [f"waits for {waits}"] if waits else []
     more += [sanitize_line(todo.notes)] if todo.notes else []
@@ -197,9 +196,8 @@ def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: str = 
         more += [f"risk: {sanitize_line(todo.risk)}"] if todo.risk != "low" and todo.is_open else []
     whole = "\n".join([sanitize_line(todo.text), *more])
     lead: Line = ((f" {sign} ", role),)
-    is_open = is_done == (key in turned)
     room = max(8, width - 3)
-    if not is_open:
+    if (todo.status is TodoStatus.IN_PROGRESS) == (key in turned):
         return [PlanRow((*lead, (fit(name, room), style)), key, whole)]
     first, *rest = wrap(((name, style),), room)
     lines = [(*lead, *first), *indent(rest, (("   ", ""),))]
@@ -216,20 +214,16 @@ def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
         total = max(task.total_count, task.processed_count + task.remaining_count)
         numbers = f"{task.processed_count:,} of {total:,}"
         rows.append(PlanRow(row(((" processed", ""),), ((numbers, ""),), width), "", f"processed: {numbers}"))
-    parts: tuple[tuple[str, str, StyleRole], ...] = (
-        ("next", task.next_action or (task.remaining_queue[0] if task.remaining_queue else ""), ""),
-        ("failed", task.last_error, "warn"),
-        ("then", task.recovery_instruction, ""),
-    )
-    for name, text, role in parts:
+    following = task.next_action or next(iter(task.remaining_queue), "")
+    for name, text in (("next", following), ("failed", task.last_error), ("then", task.recovery_instruction)):
         if text:
-            line: Line = ((f" {name}: ", "muted"), (fit(sanitize_line(text), max(8, width - len(name) - 3)), role))
-            rows.append(PlanRow(line, "", f"{name}: {sanitize_line(text)}"))
+            line: Line = ((f" {name}: ", "muted"), (sanitize_line(text), "warn" if name == "failed" else ""))
+            rows.append(PlanRow(row(line, (), width), "", f"{name}: {sanitize_line(text)}"))
     return rows
 
 
 def _agent_rows(agents: Agents, title: str, width: int) -> list[PlanRow]:
-    """Return the agents as a tree with what each does, the main one too where there are several."""
+    """Return the agents as a tree with what each does, with `main` if there are several."""
     listed = agents.in_order()
     if len(listed) > 1:
         agents.main.title = title
@@ -293,7 +287,7 @@ def _background_rows(commands: Iterable[BackgroundCommand], width: int) -> list[
     return rows
 
 
-CHANGED_FROM_ROWS, MOST_CHANGED, LEAST_FOLDER = 40, 8, 4
+CHANGED_FROM_ROWS, MOST_CHANGED, LEAST_FOLDER = 40, 8, 10
 
 
 @dataclass
@@ -318,8 +312,7 @@ class ChangedSection(Vertical):
         self.display = bool(listed) and self.app.size.height >= CHANGED_FROM_ROWS
         if self.display and listed != self._rows.rows:
             added, removed = sum(each.added_lines for each in listed), sum(each.removed_lines for each in listed)
-            total = Content.assemble((f"+{added}", "$text-success"), (f" {MINUS}{removed}" if removed else "", "$text-error"))
-            self._title.show([Part("Changed", "bold $text")], [Part(total)])
+            self._title.show([Part("Changed", "bold $text")], [Part(counts_content(added, removed))])
             self._rows.styles.height = min(len(listed), MOST_CHANGED)
             self._rows.show(listed)
 
@@ -335,6 +328,11 @@ class ChangedSection(Vertical):
             self.open_change(self._rows.current.path)
 
 
+def counts_content(added: int, removed: int) -> Content:
+    """Return how many lines were added and removed."""
+    return Content.assemble(*((text, STYLES[role]) for text, role in counts_line(added, removed)))
+
+
 def changed_line(change: FileChange, width: int) -> Line:
     """Return a changed file: its name, its folder where there is room, and the counts."""
     removed = f"{MINUS}{change.removed_lines}" if change.removed_lines else ""
@@ -342,7 +340,7 @@ def changed_line(change: FileChange, width: int) -> Line:
     folder, slash, name = sanitize_path(change.path).rpartition("/")
     left: Line = ((fit(name, width - width_of(counts) - 1), "muted" if change.kind is FileChangeKind.DELETED else ""),)
     room = width - width_of((*left, *counts)) - 2
-    where = fit_middle(f"{folder}{slash}", room) if room >= LEAST_FOLDER else ""
+    where = fit_middle(f"{folder}{slash}", room) if room >= min(LEAST_FOLDER, len(folder) + 1) else ""
     return row((*left, (f" {where}", "muted")), counts, width, gap=1)
 
 
