@@ -413,11 +413,13 @@ class InboxChanged(Event):
 
     `is_paused`: the user stopped the agent, and what waits continues only at their word.  `kinds` says what each of `queued` is
     where its text does not: `reminder` (of lmtui's own), or what no log gives back: `call`, `file` (a command's), `pictures`.
+    `next_step` are the numbers of those that go to the model before its next step.
     """
 
     queued: tuple[str, ...] = ()
     is_paused: bool = False
     kinds: tuple[str, ...] = ()
+    next_step: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,8 +110,15 @@ class Inbox:
 
     def as_event(self, agent: str) -> InboxChanged:
         """Return the event that says what waits; after a resume it waits again."""
-        kinds = tuple(entry.kind for entry in self._held + self._entries)
-        return InboxChanged(agent=agent, queued=self.texts, is_paused=self.is_paused, kinds=kinds if any(kinds) else ())
+        entries = self._held + self._entries
+        kinds = tuple(entry.kind for entry in entries)
+        return InboxChanged(
+            agent=agent,
+            queued=self.texts,
+            is_paused=self.is_paused,
+            kinds=kinds if any(kinds) else (),
+            next_step=tuple(at for at, entry in enumerate(entries) if entry.is_steering),
+        )
 
     def put(self, said: UserInput) -> None:
         """Add to the end."""

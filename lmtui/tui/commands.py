@@ -21,7 +21,6 @@ TABLE = CommandTable((
         Command(f"layout.{pane}", Scope.WORKBENCH, f"Toggle {pane}", f"Hide or show the {pane}.", is_rare=True)
         for pane in ("files", "plan", "log")
     ),
-    Command("layout.reset", Scope.WORKBENCH, "Reset layout", "Show all panes at their default sizes.", is_rare=True),
     *PROMPT,
     *commands_in(Scope.MOVING,
         ("lines.row", "Up or down", "Move up or down.", "up down", "", "focused.move('{up|down}')"),

@@ -14,7 +14,7 @@ from lmtui.tui.controllers.approval_controller import ApprovalController, PlanCo
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.command_controller import AppController, CommandController
 from lmtui.tui.controllers.file_controller import FileController
-from lmtui.tui.controllers.pane_controller import ChatController, LayoutController, PaneController
+from lmtui.tui.controllers.pane_controller import ChatController, PaneController
 from lmtui.tui.controllers.prompt_controller import PromptController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.controllers.session_controller import SessionController
@@ -46,7 +46,6 @@ class Ready:
     prompts: PromptController
     files: FileController
     agents: PaneController
-    layout: LayoutController
     app_controller: AppController
     features: list[FeatureController] = field(default_factory=list)
 
@@ -70,11 +69,10 @@ def connect(app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, pan
         PromptController(workbench, sending, state_dir() / "history"),
         FileController(workbench),
         PaneController(workbench),
-        LayoutController(workbench, state_dir()),
         AppController(app, settings.keep_theme),
     )
     for each in (
-        *(approvals, changes, session_controller, ready.plans, ready.prompts.pasting, ready.files, ready.agents, ready.layout),
+        *(approvals, changes, session_controller, ready.plans, ready.prompts.pasting, ready.files, ready.agents),
         *(ready.app_controller, sending, settings, *(make(workbench) for make in _OTHERS)),
     ):
         actions |= each.handlers()

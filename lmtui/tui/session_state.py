@@ -18,7 +18,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
 from lmtui.core.sanitize import last_words, sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
-from lmtui.core.verification import CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
+from lmtui.core.verification import CheckOutcome, CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
 from lmtui.tui.wording import doing_words
 
@@ -296,6 +296,7 @@ class TurnProgress:
     doubt: str = ""
     goal: str = ""
     wakes: datetime | None = None
+    checks: dict[str, CheckOutcome] = field(default_factory=dict)  # the last one of each rung
     _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     _is_own: bool = False  # a command of the user's own runs, which says nothing of the work
     _before: tuple[TurnReason | None, str, str] = (None, "", "")
@@ -339,6 +340,7 @@ class TurnProgress:
         match event:
             case events.TurnStarted():
                 self._before, self._is_own = (self.reason, self.error, self.doubt), False
+                self.checks.clear()
                 self.is_running, self.reason, self.error, self.wakes = True, None, "", None
                 self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
             case events.TurnEnded():
@@ -362,7 +364,8 @@ class TurnProgress:
                 self.goal = goal_words(command, state) if is_open else ""
             case CheckStarted(command=command) if self.is_running:
                 self.activity = Activity(ActivityKind.RUNNING_TOOL, f"Checking {sanitize_line(command)}", time)
-            case CheckRan() if self.is_running:
+            case CheckRan(rung=rung, outcome=outcome) if self.is_running:
+                self.checks[rung.value] = outcome
                 self._resume(time)
             case events.MessageAdded() if self.is_running and not self._running_tools:
                 self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
@@ -418,6 +421,7 @@ class SessionState:
     last_line: str = ""
     warning: str = ""
     queued: tuple[str, ...] = ()
+    next_step: tuple[int, ...] = ()
     is_queue_paused: bool = False
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     model: SessionModel = field(default_factory=SessionModel)
@@ -477,7 +481,7 @@ class SessionState:
             case events.SandboxSelected():
                 self.sandbox = event
             case events.InboxChanged():
-                self.queued, self.is_queue_paused = event.queued, event.is_paused
+                self.queued, self.is_queue_paused, self.next_step = event.queued, event.is_paused, event.next_step
             case events.UsageUpdated():
                 self.usage = event
             case ReportWritten():

@@ -299,7 +299,6 @@ class AppStartup:
         keys = BindingsMap(bindings(Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.TEXT))
         self._rebind(keys)
         await workbench.use(ready, keys)
-        await ready.layout.restore()
 
     def _rebind(self, keys: BindingsMap) -> None:
         """Put the user's own keys in force, and on every screen when it opens."""

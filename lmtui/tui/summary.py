@@ -18,6 +18,7 @@ from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
+from lmtui.core.verification import CheckOutcome
 from lmtui.tui.commands import Command, command, first_key
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.results import VeiledScreen
@@ -321,6 +322,21 @@ def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[lis
     if rate >= 1:
         right.append(Part(Content.assemble(f"{rate:.0f}", (" tok/s", "$text-muted")), "", 3))
     return left, right
+
+
+def checks_content(state: SessionState) -> tuple[Content, str]:
+    """Return the checks of the turn that runs, each with its sign, and the class of the worst."""
+    checks = state.turn.checks if state.turn.is_running else {}
+    if not checks:
+        return Content(""), ""
+    signs = {rung: _CHECK_SIGNS.get(outcome, ("✓", "$success")) for rung, outcome in checks.items()}
+    parts = [Content.assemble(f"{rung} ", sign) for rung, sign in signs.items()]
+    styles = {style for _, style in signs.values()}
+    worst = "-bad" if "$error" in styles else "-warn" if "$warning" in styles else "-good"
+    return Content("  ").join([Content.styled("Checks", "bold"), *parts]), worst
+
+
+_CHECK_SIGNS = {CheckOutcome.FAILED: ("✗", "$error"), CheckOutcome.NOT_RUN: ("!", "$warning")}
 
 
 def unmerged_text(state: SessionState) -> str:

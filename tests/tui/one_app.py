@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from lmtui.tui.lines.file_tree import TreeMarks, TreeRows
 from lmtui.tui.timing import SecondPress
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.columns import PaneLayout
 from tests.sets import depth, few
 from tests.tui.driving import WIDE, Driver, running
 from tests.tui.fakes import START, FakeHost
@@ -135,7 +134,9 @@ class _Start:
             await driver.pilot.resize_terminal(*size)
         bench.prompt.replace_text("")
         bench.say_line.clear()
-        bench.panes.use_layout(PaneLayout())
+        bench.panes.hidden.clear()
+        bench.panes.bring_to_front("chat")
+        bench.panes.place_columns()
         bench.pane = "chat"
         self._forget_files()
         _ = await app.sessions.open()

@@ -26,7 +26,7 @@ def read(folder: Path, text: str) -> Keymap:
         ("session.new = []", {"session.new": ()}),
         ('session.new = "Shift+F4"', {"session.new": ("shift+f4",)}),
         ('finding.match = [">", "<"]', {"finding.match": (">", "<")}),
-        ('layout.reset = "alt+,"', {"layout.reset": ("alt+comma",)}),
+        ('layout.files = "alt+,"', {"layout.files": ("alt+comma",)}),
         ("", {}),
     ],
 )

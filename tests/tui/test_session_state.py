@@ -9,7 +9,7 @@ from lmtui.core.model_events import ModelLoaded, ModelLoading
 from lmtui.core.verification import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.session_state import SessionState
-from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text
+from lmtui.tui.summary import activity_text, checks_content, sandbox_style, sandbox_text
 from tests.sets import for_each
 from tests.tui.fakes import START
 
@@ -96,3 +96,13 @@ def test_an_own_command_says_nothing_of_the_work_and_undo_ends_what_checks_said(
     assert (state.turn.reason, state.turn.doubt) == (TurnReason.UNFINISHED, "checks fail")
     state = state_of(TURN, red, events.FilesRestored(action="undo", calls=("1",), files=("a",)))
     assert (state.turn.reason, state.turn.doubt) == (TurnReason.INTERRUPTED, "")
+
+
+def test_the_checks_of_a_turn_are_one_line_in_the_colour_of_the_worst_while_it_runs() -> None:
+    ran = [CheckRan(rung=Rung.LINT, outcome=CheckOutcome.NOT_RUN), CheckRan(rung=Rung.TESTS, outcome=CheckOutcome.FAILED)]
+    red = state_of(TURN, *ran)
+    assert (checks_content(red)[0].plain, checks_content(red)[1]) == ("Checks  lint !  tests ✗", "-bad")
+    green = state_of(TURN, *ran, CheckRan(rung=Rung.TESTS, outcome=CheckOutcome.PASSED))
+    assert (checks_content(green)[0].plain, checks_content(green)[1]) == ("Checks  lint !  tests ✓", "-warn")
+    over = state_of(TURN, *ran, events.TurnEnded(turn_id="t", reason=TurnReason.DONE))
+    assert not checks_content(over)[0]

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import get_args
-
-from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core.events import ROOT
 from lmtui.tui.lines.transcript import Transcript
-from lmtui.tui.prompt_store import write_private
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.output_screen import AgentScreen, CallPage, OutputScreen, call_output
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.columns import Hideable, PaneLayout
+from lmtui.tui.widgets.columns import SIDE_PANES
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 
@@ -76,74 +70,6 @@ class ChatController:
             self._workbench.say(f"code {number} of {count}")
 
 
-FILE_NAME = "layout.json"
-_LAYOUT = TypeAdapter(PaneLayout)
-
-
-def read_layout(folder: Path) -> PaneLayout:
-    """Return the layout that was kept, the usual one where none was.
-
-    Raises:
-        OSError, ValidationError: the file cannot be read.
-    """
-    file = folder / FILE_NAME
-    return _LAYOUT.validate_json(file.read_bytes(), strict=True) if file.exists() else PaneLayout()
-
-
-def save_layout(folder: Path, layout: PaneLayout) -> None:
-    """Keep a layout; the file is replaced in one step.  Blocks (disk).
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(folder / FILE_NAME, _LAYOUT.dump_json(layout, indent=2).decode())
-
-
-class LayoutController:
-    """Arranges the panes.  `folder` is where the layout is kept."""
-
-    def __init__(self, workbench: WorkbenchApi, folder: Path) -> None:
-        self._workbench = workbench
-        self._folder = folder
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what answers the commands of the layout."""
-        return {
-            **{f"layout.{pane}": partial(self._toggle, pane) for pane in get_args(Hideable)},
-            "layout.zoom": lambda _: self._zoom(),
-            "layout.reset": lambda _: self.use(PaneLayout()),
-        }
-
-    async def use(self, layout: PaneLayout) -> None:
-        """Arrange the panes so, and keep it."""
-        panes = self._workbench.panes
-        if panes.layout_of_user == layout:
-            return
-        panes.use_layout(layout)
-        try:
-            await asyncio.to_thread(save_layout, self._folder, layout)
-        except OSError as error:
-            self._workbench.say(f"the layout could not be kept: {error}", "warning")
-
-    async def restore(self) -> None:
-        """Arrange the panes as they were kept; a broken file is said."""
-        try:
-            self._workbench.panes.use_layout(await asyncio.to_thread(read_layout, self._folder))
-        except (OSError, ValidationError):
-            self._workbench.say(f"{FILE_NAME} cannot be read; using the default layout", "error")
-
-    async def _toggle(self, pane: Hideable, _: str) -> None:
-        panes = self._workbench.panes
-        if panes.has_focus_in(pane):
-            self._workbench.prompt.focus()
-        await self.use(panes.layout_of_user.toggled(pane))
-
-    def _zoom(self) -> None:
-        panes = self._workbench.panes
-        panes.zoom(panes.focused_pane())
-
-
 class PaneController:
     """Shows an agent's conversation in the side pane, narrows the log down, opens a call in the side pane."""
 
@@ -154,7 +80,18 @@ class PaneController:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
-        return {"log.filter": lambda _: self._open_filter(), "log.in_chat": lambda _: self._show_in_chat()}
+        return {
+            "log.filter": lambda _: self._open_filter(),
+            "log.in_chat": lambda _: self._show_in_chat(),
+            "layout.zoom": lambda _: self._workbench.panes.zoom(self._workbench.panes.focused_pane()),
+            **{f"layout.{pane}": partial(self._toggle, pane) for pane in ("files", *SIDE_PANES)},
+        }
+
+    def _toggle(self, pane: str, _: str) -> None:
+        panes = self._workbench.panes
+        if panes.has_focus_in(pane):
+            self._workbench.prompt.focus()
+        panes.toggle(pane)
 
     # -- an agent's conversation ----------------------------------------------------------------------------------------
 

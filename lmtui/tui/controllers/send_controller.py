@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MAX_SHOWN = 3
-LABEL_CELLS = 11
+LABEL_CELLS = 17
 MARGIN_CELLS = 5
 NOTICE_CELLS = 40
 
@@ -89,7 +89,7 @@ class Sending:
 
     def _drop(self, _: str) -> None:
         text = self._last_waiting()
-        self._workbench.say(f"dropped: {sanitize_line(text)}" if text else "nothing is queued")
+        self._workbench.say(f"discarded: {sanitize_line(text)}" if text else "nothing is queued")
         self._workbench.draw()
 
     def _last_waiting(self) -> str:
@@ -100,30 +100,27 @@ class Sending:
         return self._unsent.pop().typed.text if self._unsent else ""
 
     def queue_content(self) -> Content | None:
-        """Return what waits, one line each, None where nothing does."""
+        """Return what waits for the next step, and what for the end of the turn; None if nothing."""
         active = self._workbench.active
-        queued = active.state.queued if active else tuple(event.typed.text for event in self._unsent)
-        if not queued:
+        state = active.state if active is not None else None
+        queued = state.queued if state is not None else tuple(event.typed.text for event in self._unsent)
+        now = state.next_step if state is not None else ()
+        is_paused = state is not None and state.is_queue_paused
+        later = "paused:" if is_paused else "after this turn:"
+        style, room = "$warning" if is_paused else "$accent", self._workbench.app.size.width - LABEL_CELLS - MARGIN_CELLS
+        lines: list[Content] = []
+        for label, is_now in (("next step:", True), (later, False)):
+            texts = [sanitize_line(text) for at, text in enumerate(queued) if (at in now) is is_now]
+            more = [f"… {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
+            for text in [*texts[:MAX_SHOWN], *more]:
+                head = Content.styled((label if text is texts[0] else "").ljust(LABEL_CELLS), style)
+                lines.append(head + Content.styled(fit(text, room), "$text"))
+        if not lines:
             return None
-        is_paused = active is not None and active.state.is_queue_paused
-        word, style = ("paused", "$warning") if is_paused else ("queued", "$accent")
-        label = Content.styled(f"{word} {len(queued)}".ljust(LABEL_CELLS), style)
-        keys = _keys(is_paused)
-        room = self._workbench.app.size.width - LABEL_CELLS - MARGIN_CELLS
-        only = sanitize_line(queued[0])
-        if len(queued) == 1 and len(only) + len(keys) + 2 <= room:
-            return Content.assemble(label, (f"{only}  ", "$text"), (keys, "$text-muted"))
-        indent = " " * LABEL_CELLS
-        lines = [Content.styled(fit(sanitize_line(text), room), "$text") for text in queued[:MAX_SHOWN]]
-        lines = [label + lines[0], *(Content(indent) + line for line in lines[1:])]
-        more = f"… {len(queued) - MAX_SHOWN} more  " if len(queued) > MAX_SHOWN else ""
-        return Content("\n").join([*lines, Content.styled(f"{indent}{more}{keys}", "$text-muted")])
-
-
-def _keys(is_paused: bool) -> str:
-    shown = [EARLY.by_id(each) for each in ("prompt.take_back", "prompt.drop")]
-    keys = " · ".join(f"{first_key(each)} {each.hint}" for each in shown)
-    return f"{first_key(EARLY.by_id('prompt.send'))} to send · {keys}" if is_paused else keys
+        keys = [EARLY.by_id(command) for command in ("prompt.take_back", "prompt.drop")]
+        words = " · ".join(f"{first_key(key)} {key.hint}" for key in keys)
+        send = f"{first_key(EARLY.by_id('prompt.send'))} to send · " if is_paused else ""
+        return Content("\n").join([*lines, Content.styled(f"{' ' * LABEL_CELLS}{send}{words}", "$text-muted")])
 
 
 QUIET_S = 1.0

@@ -291,7 +291,7 @@ _CHECK_WORDS: dict[CheckOutcome, tuple[str, StyleRole, str]] = {
 
 
 class CheckBlock(Block):
-    """A check of the turn's changes: its command and what came of it, with the first lines of a failure."""
+    """A check of the turn's changes: its command, and the first lines of a failure."""
 
     kind = "call"
 

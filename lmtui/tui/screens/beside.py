@@ -128,7 +128,7 @@ class BesideChat(ClosedOnce[bool | None]):
         self._place()
 
     def action_side_tab(self, name: str) -> None:
-        """Show another tab in the same place; the changes that are there already fill the screen, or go back."""
+        """Show another tab; the changes that are there already fill the screen, or go back."""
         if name == self.tab == "Changes":
             self.action_zoom()
         make = self._panes.side_tabs[name]() if self._panes is not None and name != self.tab else None

@@ -219,7 +219,7 @@ Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 def restoration(
     sources: ChangeSources, view: ChangeView, row: StepRow, hunk: int | None
 ) -> tuple[Awaitable[Restoration], str] | str:
-    """Return what takes back a row's file, or a hunk of it, and its name; else why it cannot be taken back."""
+    """Return what takes back a row's file or a hunk of it, with its name; else why nothing does."""
     if view is ChangeView.GIT:
         return f"nothing goes back to a commit here: run git restore -- {row.path} yourself, or take a step back (1)"
     if not row.path:

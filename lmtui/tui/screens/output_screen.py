@@ -100,7 +100,7 @@ class OutputScreen(BesideChat):
 
 
 class AgentScreen(BesideChat):
-    """Shows the conversation of a sub-agent, which continues; `read` tells of the agent, `stop` stops it."""
+    """Shows the conversation of a sub-agent; `read` tells of the agent, `stop` stops it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys_of(Scope.AGENT), *bindings(Scope.LINES)]
     SCOPE: ClassVar[Scope] = Scope.AGENT

@@ -232,7 +232,7 @@ class FileView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     @property
     def lines_meant(self) -> tuple[int, int]:
-        """Return the lines that are selected, in copy mode or by mouse, else those in view, from 1."""
+        """Return the lines that are selected, by key or mouse, else those in view, from 1."""
         selection = self.text_selection
         if self.copy_mode.is_on:
             return self._numbers(*self.copy_mode.lines)

@@ -1,4 +1,4 @@
-"""The main screen: files, conversation, plan and log around a prompt.  Lays out, draws state, passes on what is asked."""
+"""The main screen: it lays out the panes around a prompt, draws state, passes on what is asked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -22,7 +23,6 @@ from lmtui.tui.key_bindings import EARLY, first_key
 from lmtui.tui.options import StartOptions
 from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import WIDTHS, Bar, Part, SayLine, Spinner, Tone
-from lmtui.tui.widgets.columns import BESIDE_CELLS
 from lmtui.tui.widgets.prompt import Completions, Prompt
 from lmtui.tui.widgets.start_page import (
     LEAST_ROWS,
@@ -66,7 +66,7 @@ class _Bars:
     def __init__(self) -> None:
         self.header, self.hints = Bar(id="header"), Bar(id="hints")
         self.activity, self.foot = Bar(id="activity"), Bar(id="foot")
-        self.queue = Static("", id="queue", markup=False)
+        self.queue, self.checks = Static("", id="queue", markup=False), Static("", id="checks", markup=False)
         self.spinner = Spinner("", id="spinner", markup=False)
         self._keys: Parts = [], []
         self._running: Parts = [], []
@@ -102,6 +102,7 @@ class PromptDock(Vertical):
 
     def compose(self) -> ComposeResult:
         """Lay out the rows; the completions come later, above the activity."""
+        yield self._bars.checks
         yield self._bars.queue
         with Horizontal(id="activity-row"):
             yield self._bars.spinner
@@ -276,8 +277,13 @@ class Workbench(Screen[None]):
         queue = self.sending.queue_content()
         self._bars.queue.display = queue is not None
         self._bars.queue.update(queue or "")
-        if not isinstance(self.state, Starting) and self.app.screen is self:  # a question on top keeps the end above itself
-            self.state.panes.cover_end(queue.plain.count("\n") + 1 if queue is not None else 0)
+        if not isinstance(self.state, Starting):
+            checks, tone = self.state.texts.checks_content(active.state) if active is not None else (Content(""), "")
+            self._bars.checks.display = bool(checks)
+            self._bars.checks.update(checks)
+            self._bars.checks.set_classes(tone)
+            if self.app.screen is self:  # a question on top keeps the end above itself
+                self.state.panes.cover_end(bool(checks) + (queue.plain.count("\n") + 1 if queue is not None else 0))
         if active is None or not active.session.is_running:
             self.say_line.clear(STOPPING)
         self.draw_status()
@@ -353,7 +359,7 @@ class Workbench(Screen[None]):
     # -- panes ----------------------------------------------------------------------------------------------------------
 
     def go_to(self, pane: str) -> None:
-        """Bring a pane to the front and give it the focus; from the pane itself, go back to the prompt."""
+        """Bring a pane to the front with the focus; from the pane itself, go back to the prompt."""
         panes = self.panes
         widget = panes.pane(pane) or self.prompt
         is_there = widget is not self.prompt and (widget.has_focus or (panes.is_over(pane) and pane == self.pane))
@@ -361,8 +367,7 @@ class Workbench(Screen[None]):
             self.leave_pane()
             return
         self.pane = pane
-        if pane in panes.layout_of_user.hidden and self.app.size.width >= BESIDE_CELLS:
-            panes.use_layout(panes.layout_of_user.shown(pane))
+        panes.hidden.discard(pane)
         panes.bring_to_front(pane)
         panes.draw_titles()
         widget.focus()
@@ -467,7 +472,7 @@ class Workbench(Screen[None]):
         return True
 
     async def action_close_or_stop(self) -> None:
-        """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""
+        """Close the completions or a pane; else interrupt; else come back to the prompt."""
         if self.prompt.close_completions():
             return
         panes = self.state.panes if not isinstance(self.state, Starting) else None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-Hideable = Literal["files", "plan", "log"]
 FILES_CELLS, SIDE_CELLS, CHAT_CELLS = 28, 36, 80
 FILES_BESIDE_CELLS, NARROW_CHAT_CELLS = 26, 60  # while something is open at the right of the chat
 WIDEST_CHAT = 106  # text of 100 cells, and what is around it
@@ -17,20 +15,6 @@ TEAM_CELLS, TEAM_FROM_CELLS = 76, 160  # of the right column while several sub-a
 BESIDE_CELLS = CHAT_CELLS + SIDE_CELLS
 BOTH_CELLS = BESIDE_CELLS + FILES_CELLS
 SIDE_PANES = ("plan", "log")
-
-
-@dataclass(frozen=True, slots=True)
-class PaneLayout:
-    """Which panes are hidden on a wide screen."""
-
-    hidden: tuple[Hideable, ...] = ()
-
-    def toggled(self, pane: Hideable) -> PaneLayout:
-        """Return the layout with a pane hidden, or shown again."""
-        return self.shown(pane) if pane in self.hidden else PaneLayout((*self.hidden, pane))
-
-    def shown(self, pane: str) -> PaneLayout:
-        return PaneLayout(tuple(each for each in self.hidden if each != pane))
 
 
 def column_cells(width: int, *, front: str, has_files: bool, has_side: bool, has_team: bool = False) -> tuple[int, int]:
@@ -55,7 +39,7 @@ class Columns(Horizontal):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
-        self.layout_of_user = PaneLayout()
+        self.hidden: set[str] = set()  # as the user wants it, on a wide screen
         self.files_pane, self.chat_pane = Vertical(id="files-pane", classes="pane"), Vertical(id="chat-pane")
         self.plan_pane, self.log_pane = Vertical(id="plan-pane", classes="pane"), Vertical(id="log-pane", classes="pane")
         self.side_pane = Vertical(self.plan_pane, self.log_pane, id="side-pane")
@@ -75,9 +59,10 @@ class Columns(Horizontal):
         """Return how many rows there are to plan and watch, 0 for none."""
         return 0
 
-    def use_layout(self, layout: PaneLayout) -> None:
-        """Hide and size the panes."""
-        self.layout_of_user = layout
+    def toggle(self, pane: str) -> None:
+        """Hide a pane, or show it again."""
+        self.hidden ^= {pane}
+        self.front = "chat" if pane == self.front else self.front
         self.place_columns()
 
     def begin(self, *, has_begun: bool, has_team: bool) -> None:
@@ -125,7 +110,7 @@ class Columns(Horizontal):
     def place_columns(self) -> None:
         """Show, hide and size the panes for the width that there is."""
         front, width = self.front, self.app.size.width
-        hidden = set(self.layout_of_user.hidden) - {front}
+        hidden = self.hidden - {front}
         has_plan, has_log = self.plan_rows > 0 and "plan" not in hidden, self.has_team and "log" not in hidden
         files_cells, side_cells = column_cells(
             width,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from textual import events
 
+from lmtui.core.events import InboxChanged
 from lmtui.core.model_events import VisionChanged
 from lmtui.tui.prompt_store import PromptStore, Typed
 from tests.tui.driving import Driver, running
@@ -130,7 +131,7 @@ async def after_an_interrupt_the_queue_waits_for_an_empty_enter(driver: Driver) 
     await driver.type("now")
     await driver.type("later")
     await driver.press("escape", "escape")
-    assert "paused 1" in driver.text("#queue")
+    assert "paused:" in driver.text("#queue")
     assert "Enter to send" in driver.text("#queue")
     await driver.press("enter")
     assert not driver.app.screen.query_one("#queue").display
@@ -177,3 +178,12 @@ async def each_session_keeps_its_own_draft_and_one_that_is_read_late_does_not_co
     assert driver.app.sessions.router is not None
     driver.app.sessions.router.show(feeds[first])
     await driver.until(lambda: prompt_text(driver) == "for the first")
+
+
+@cases
+async def what_goes_before_the_next_step_and_what_after_the_turn_are_listed_apart(driver: Driver) -> None:
+    driver.host.session.begin_turn("go")
+    driver.host.session.emit(InboxChanged(queued=("later", "now"), next_step=(1,)))
+    await driver.settle()
+    rows = [" ".join(row.split()) for row in driver.text("#queue").splitlines()]
+    assert rows == ["▌ next step: now", "▌ after this turn: later", "▌ Alt+↑ edit · Alt+X discard"]
