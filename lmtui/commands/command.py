@@ -111,7 +111,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class AskYes:
-    """A yes-or-no question before something that cannot be taken back; `text` says what that is.
+    """A yes-or-no question; `text` says what would be done, `yes` in a word; without one it cannot be undone.
 
     `instead` is what to use where nobody can be asked.
     """
@@ -120,6 +120,7 @@ class AskYes:
     text: str
     then: Callable[[], Awaitable[Result]]
     instead: str = ""
+    yes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

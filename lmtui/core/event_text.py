@@ -23,7 +23,7 @@ from lmtui.core.model_events import (
     ToolSetChanged,
 )
 from lmtui.core.permissions.dangerous_commands import Danger, dangers
-from lmtui.core.permissions.rules import FileEffect, traits_of
+from lmtui.core.permissions.rules import MCP, FileEffect, traits_of
 from lmtui.core.plan import TodoStatus
 from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.prompt_parts import PromptPartsRead, parts_words
@@ -261,9 +261,9 @@ _VERBS = {"write": "Write", "mkdir": "Create", "delete": "Delete", "move": "Move
 _QUESTIONS = {
     SHELL: "Run this command?", EFFECT_TOOL: "Apply these effects?",
     SHOWN_TOOLS: "Show this folder of tools to commands, read-only?",
-    "background": "Run this command in the background?", "python": "Run this Python code?", "git_add": "Stage these files?",
-    "git_commit": "Commit what is staged?", "git_branch": "Change the branch?", "delegate": "Start this sub-agent?",
-    "explore": "Start this sub-agent?", "fetch": "Fetch this page?", "web_search": "Search the web for this?",
+    "background": "Run this command in the background?", "python": "Run this Python code?", "git_commit": "Commit?",
+    "git_branch": "Change the branch?", "delegate": "Start this sub-agent?", "explore": "Start this sub-agent?",
+    "fetch": "Fetch this page?", "web_search": "Search the web for this?",
     "memory_append": "Keep this note?", "memory_forget": "Forget these notes?", "pipeline": "Change the work on the plan?",
     "promote_skill": "Make this function a tool?",
 }  # fmt: skip
@@ -280,6 +280,12 @@ def question_text(request: ApprovalRequested) -> str:
         return f"Let {who} reach {name if colon and port == '443' else host}?"
     if request.tool in _QUESTIONS:
         return _QUESTIONS[request.tool]
+    if request.tool == "git_add":
+        listed = request.text.partition("\n\n")[2].splitlines()
+        return f"Stage {pluralize(len(listed), 'file')}?"
+    if request.tool.startswith(MCP):
+        server, _, name = request.tool.removeprefix(MCP).partition("__")
+        return f"Use {escape_invisible_line(name)} of {escape_invisible_line(server)}?"
     is_read = traits_of(request.tool).file_effect is FileEffect.SHOWS
     verb = "Read" if is_read else _VERBS.get(request.tool, "Edit")
     return f"{verb} {escape_invisible_line(request.path)}?" if request.path else f"Use {escape_invisible_line(request.tool)}?"

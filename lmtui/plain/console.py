@@ -115,12 +115,12 @@ def _choose_reach(plain: PlainSession, server: str, reach: Reach) -> None:
 
 
 PLAN_CHOICES = (
-    AnswerChoice("y", "yes", "approve the plan and carry it out"),
-    AnswerChoice("g", "grant", "review the files and commands that it names, allow them and approve"),
-    AnswerChoice("e", "edit", "edit it in your editor (VISUAL or EDITOR)"),
+    AnswerChoice("y", "yes", "approve"),
+    AnswerChoice("g", "grant", "approve and allow what it names: listed first"),
+    AnswerChoice("e", "edit", "edit (VISUAL or EDITOR)"),
     AnswerChoice("f", "change", "request changes; text may follow the letter"),
-    AnswerChoice("n", "no", "reject it; plan mode stays on"),
-    AnswerChoice("l", "later", "leave it pending; /plan asks again"),
+    AnswerChoice("n", "no", "reject; plan mode stays on"),
+    AnswerChoice("l", "later", "later; /plan asks again"),
 )
 Editor = Callable[[str], str]
 
@@ -195,7 +195,7 @@ def _in_editor(text: str) -> str:
             raise UsageError("no editor, or it failed: the plan is unchanged", "Set VISUAL or EDITOR.") from error
 
 
-OUTCOMES = {"y": Outcome.ONCE, "s": Outcome.SESSION, "t": Outcome.TRY, "n": Outcome.NO}
+OUTCOMES = {"y": Outcome.ONCE, "d": Outcome.ONCE, "s": Outcome.SESSION, "t": Outcome.TRY, "n": Outcome.NO}
 
 
 def approval_lines(request: ApprovalRequested) -> Iterator[str]:
@@ -226,26 +226,34 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
 def choices_of(request: ApprovalRequested) -> list[AnswerChoice]:
     """Return what may be answered; what is dangerous is allowed once at most, by the whole word."""
     is_danger = bool(dangers_of(request))
-    deleted = sum(part.kind is EffectKind.DELETED for part in request.parts)
-    everything = "apply everything" + (f", including {pluralize(deleted, 'deletion')}" if deleted else "")
-    found = [AnswerChoice("y", "yes", everything if request.parts else "allow it once")]
-    if is_danger:
-        found = [AnswerChoice("", "yes", "allow it once, although it is dangerous")]
     if request.parts:
-        found.append(AnswerChoice("p", "parts", "choose what to apply"))
+        return _effect_choices(request)
+    found = [AnswerChoice("y", "yes", "allow once")]
+    if is_danger:
+        found = [AnswerChoice("", "yes", "allow anyway")]
     if request.suggested_rule and not is_danger:
         rule = escape_invisible_line(request.suggested_rule)
-        found.append(AnswerChoice("s", "session", f"allow it, and allow {rule} until this session ends"))
-        found.append(AnswerChoice("a", "always", "allow it, and add a rule that you choose next"))
+        found.append(AnswerChoice("s", "session", f"allow for session: {rule}"))
+        found.append(AnswerChoice("a", "always", "always: choose the rule next"))
     if request.can_try:
-        found.append(
-            AnswerChoice("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect")
-        )
+        found.append(AnswerChoice("t", "try", "try first, in a copy of your files"))
     found.append(AnswerChoice("n", "no", "deny"))
-    found.append(AnswerChoice("f", "because", "deny with reason: write it behind the letter, or on the next line"))
-    if request.tool == SHELL:
-        found.append(AnswerChoice("e", "edit", "write the command that runs instead"))
-    return found
+    found.append(AnswerChoice("f", "because", f"deny with reason: {_REASON}"))
+    return [*found, AnswerChoice("e", "edit", "edit command")] if request.tool == SHELL else found
+
+
+_REASON = "write it behind the letter, or on the next line"
+
+
+def _effect_choices(request: ApprovalRequested) -> list[AnswerChoice]:
+    deleted = sum(part.kind is EffectKind.DELETED for part in request.parts)
+    kept = len(request.parts) - deleted
+    stays = f"; {pluralize(deleted, 'file')} not deleted" if deleted else ""
+    found = [AnswerChoice("y", "yes", f"apply {kept}{stays}")] if kept else []
+    if deleted:
+        found.append(AnswerChoice("d", "delete", f"apply {kept}, delete {deleted}" if kept else f"delete {deleted}"))
+    found.append(AnswerChoice("p", "parts", "choose what to apply or delete"))
+    return [*found, AnswerChoice("n", "no", "discard all"), AnswerChoice("f", "because", f"discard with reason: {_REASON}")]
 
 
 def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | None:
@@ -444,7 +452,11 @@ class Console:
             except EOFError:
                 self._plain.act(lambda session: session.answer(request.approval_id, Answer(Outcome.NO)))
                 raise
-            answer = Answer(OUTCOMES[letter]) if letter in OUTCOMES else self._ask_more(request, letter, words)
+            if letter == "y" and request.parts:  # deletions wait for a word of their own
+                kept = [str(number) for number, part in enumerate(request.parts, 1) if part.kind is not EffectKind.DELETED]
+                answer = Answer(Outcome.ONCE, hunks=units_typed(request.parts, " ".join(kept)))
+            else:
+                answer = Answer(OUTCOMES[letter]) if letter in OUTCOMES else self._ask_more(request, letter, words)
         given = answer
         self._plain.act(lambda session: session.answer(request.approval_id, given))
 
@@ -465,7 +477,7 @@ class Console:
 
     def _ask_parts(self, request: ApprovalRequested) -> Answer | None:
         rows = (f"  {number}. {part_text(part)}" for number, part in enumerate(request.parts, 1))
-        self._plain.say("apply which of these?", *rows)
+        self._plain.say("apply or delete which of these?", *rows)
         typed = self._terminal.read("numbers, such as 1 3-5 (empty to go back): ")
         units = units_typed(request.parts, typed)
         if not units:

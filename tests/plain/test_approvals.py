@@ -60,7 +60,7 @@ def test_what_cannot_be_granted_or_changed_is_not_offered_and_an_effect_offers_i
     assert (letters, chosen(choices_of(asked(suggested_rule="")), "s")) == (["y", "n", "f"], ("", ""))
     effect = asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule="")
     lines = [line.strip() for line in choice_lines(choices_of(effect))]
-    assert lines[:2] == ["y or yes: apply everything, including 1 deletion", "p or parts: choose what to apply"]
+    assert lines[:2] == ["y or yes: apply 2; 1 file not deleted", "d or delete: apply 2, delete 1"]
 
 
 @for_each(("typed", "letter"), [("yes", "y"), ("y", ""), ("s", ""), ("a", ""), ("n", "n")])

@@ -97,13 +97,13 @@ class AskingAboutEffect(Asking):
 
 @pytest.mark.parametrize(("typed", "answer"), [
     (["p", "2"], Answer(Outcome.ONCE, hunks=(1, 2))), (["p", "1-2"], Answer(Outcome.ONCE, hunks=(0, 1, 2))),
-    (["p", "3", "n"], Answer(Outcome.NO)), (["p", "", "y"], Answer(Outcome.ONCE)),
+    (["p", "3", "n"], Answer(Outcome.NO)), (["p", "", "y"], Answer(Outcome.ONCE, hunks=(1, 2))), (["d"], Answer(Outcome.ONCE)),
 ])  # fmt: skip
 def test_parts_of_an_effect_are_kept_by_number(typed: list[str], answer: Answer) -> None:
     host = Host(kind=AskingAboutEffect)
     paper, _ = talk("go", *typed, host=host)
     assert host.session.answers == {"a1": answer}
-    assert "  1. deletes old" in paper.said
+    assert ("  1. deletes old" in paper.said) is ("p" in typed)
 
 
 @pytest.mark.parametrize(("typed", "sent"), [

@@ -54,7 +54,7 @@ def test_the_whole_plan_is_read_out_with_the_choices() -> None:
         "(after 1)",
         "runs: rm -rf .pytest_cache",
         "check: the new tests fail",
-        "y or yes: approve the plan and carry it out",
+        "y or yes: approve",
         "plan left pending; /plan asks again",
     ):
         assert words in said

@@ -23,8 +23,9 @@ async def show_batch(context: CommandContext, argument: str) -> Result:
         return OpenView("batch.show", words, text=lines, instead="`lmtui batch status`")
 
     count = await batches.count_new(words)
-    question = f"Start a batch of {pluralize(count, 'task')}?"
-    return AskYes(question, f"{sanitize_line(argument)}\n{START}", show) if count else await show()
+    question = f"Start {pluralize(count, 'task')}?"
+    text = f"{sanitize_line(argument)}\n{START}"
+    return AskYes(question, text, show, yes="start") if count else await show()
 
 
 def _row_text(row: TaskResult, state: BatchState) -> str:

@@ -15,7 +15,7 @@ from textual.style import Style
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.verification import CheckOutcome
-from lmtui.features.pipeline.commands import START
+from lmtui.features.pipeline.commands import start_question
 from lmtui.features.pipeline.task_list import read_spec, spec_text
 from lmtui.features.pipeline.values import (
     MOST_TASK_ATTEMPTS,
@@ -324,7 +324,7 @@ class PipelineList(ListDialog[Item, None]):
         asked = AskText("Which plan file?", placeholder="a path in this folder, such as PLAN.md")
         if path := await self.app.push_screen_wait(asked):
             await self._plans.check_plan(path)
-            if await self.app.push_screen_wait(Confirm(f"Work through {sanitize_line(path)}?", START)):
+            if await self.app.push_screen_wait(Confirm(*start_question(self._plans, path), "start")):
                 self._chosen = ""
                 await self._plans.begin(path)
 

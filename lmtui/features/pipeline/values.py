@@ -233,7 +233,7 @@ def with_spec(plan: PipelinePlan, asked: Iterable[OpenQuestion]) -> PipelinePlan
 def problem_of(specs: Mapping[int, TaskSpec]) -> str:
     """Return why these tasks, by id, cannot be a plan; empty where they can."""
     if not 0 < len(specs) <= MOST_TASKS:
-        return f"it has {len(specs)} tasks, and at most {MOST_TASKS} are allowed" if specs else "it has no tasks"
+        return f"it has {len(specs)} tasks, and at most {MOST_TASKS} are allowed" if specs else "no tasks found"
     for number, spec in specs.items():
         if problem := _problem_of_task(spec, specs):
             return f"task {number} {problem}"

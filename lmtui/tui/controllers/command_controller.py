@@ -130,7 +130,7 @@ class CommandController:
                 ask = AskText(question, value=result.start, placeholder=result.placeholder)
                 _ = app.push_screen(ask, lambda typed: self._answer(then, typed))
             case AskYes(question=question, text=text, then=done):
-                confirm = Confirm(question, text)
+                confirm = Confirm(question, text, result.yes)
                 _ = app.push_screen(confirm, lambda is_sure: self._answer(lambda _: done(), "" if is_sure else None))
             case Choose():
                 choices = [Choice(value, value, note) for value, note in result.choices.items()]
@@ -280,7 +280,8 @@ class AppController:
         works = "Turns stop; their work is saved, and sessions can be resumed.\n" if running else ""
         waits = f"{UNMERGED.format(files=pluralize(unmerged, 'file'))}\n" if unmerged else ""
         text = f"{works}{waits}Press {key_of('app.leave')} again to quit."
-        confirm = Confirm(f"Quit while {count}?" if running else "Quit without merging?", text)
+        title = f"Quit while {count}?" if running else "Quit without merging?"
+        confirm = Confirm(title, text, "quit")
         _ = self._app.push_screen(confirm, lambda is_sure: self._app.leave_now(0) if is_sure else None)
         return True
 

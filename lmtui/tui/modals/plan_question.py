@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from textual.content import Content
@@ -10,11 +10,9 @@ from textual.content import Content
 from lmtui.commands.work_commands import plan_text, read_plan
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import UsageError
-from lmtui.core.look_alikes import plan_warning
-from lmtui.core.plan import PlanStep
-from lmtui.core.plan_mode import Grants, PlanApprovals
-from lmtui.core.proposals import STEP_RISKS, Proposal
-from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize, sanitize_line
+from lmtui.core.plan_mode import Grants, PlanApprovals, grant_lines, proposal_lines
+from lmtui.core.proposals import Proposal
+from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize
 from lmtui.tui.commands import Scope, key_of
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
@@ -22,10 +20,6 @@ from lmtui.tui.lines.styled_text import Line, StyleRole, indent, wrap
 from lmtui.tui.modals.approval_text import titled
 from lmtui.tui.modals.consent import Question, YesNo
 from lmtui.tui.modals.results import Dismissed
-
-_RISK_ROLES: dict[str, StyleRole] = {"low": "muted", "medium": "warn", "high": "bad"}
-_LABEL_CELLS = 7
-
 
 PlanAnswer = tuple[Callable[[PlanApprovals], None], str]
 """What gives an answer to the plan that was asked about, and what is said then."""
@@ -39,7 +33,7 @@ class PlanGrants(YesNo):
 
     def __init__(self, grants: Grants) -> None:
         super().__init__("Allow what the plan names, in this session?", "", "allow these and approve", "back")
-        self.body, self.has_delay = PageView(lambda width: grant_lines(grants, width)), True
+        self.body, self.has_delay = PageView(lambda width: _grant_lines(grants, width)), True
         self._grants = grants
 
     def notes(self) -> Content:
@@ -146,56 +140,15 @@ class PlanQuestion(Question[PlanAnswer | Dismissed | None]):
 def plan_lines(proposal: Proposal, width: int) -> list[Line]:
     """Return a plan as it is asked about: whole, with hidden characters named."""
     found: list[Line] = []
-    if proposal.goal:
-        found += [*_texts(proposal.goal, width), ()]
-    for step in proposal.steps:
-        found += _step(step, width)
-    if proposal.risks:
-        found.append(())
-        for risk in proposal.risks:
-            found += _labelled("risk", risk, width, "warn")
-    if warned := plan_warning(proposal):
-        found += [(), *whole_text(warned, width, "bad")]
+    for text in [*proposal_lines(proposal)][1:]:  # the title is in the head
+        is_step, is_part = text[:1].isdecimal(), text.startswith(" ")
+        role: StyleRole = "strong" if is_step else "" if is_part else "bad" if text.startswith("warning") else "muted"
+        first, *rest = wrap(((text, role),), max(8, width - 3))
+        found += [first, *indent(rest, (("   " if is_step or is_part else "", ""),))]
     return found
 
 
-def _step(step: PlanStep, width: int) -> Iterator[Line]:
-    details = [f"risk {step.risk}"] if step.risk != STEP_RISKS[0] else []
-    details += [f"after {', '.join(map(str, step.depends_on))}"] if step.depends_on else []
-    lead = f"{step.id:>2} "
-    first, *rest = _texts(step.text, width - len(lead), "strong")
-    yield ((lead, "accent"), *first)
-    yield from indent(rest, ((" " * len(lead), ""),))
-    details_of: tuple[tuple[str, Sequence[str], StyleRole], ...] = (
-        ("", (" · ".join(details),), _RISK_ROLES[step.risk]),
-        ("files", (", ".join(step.files),), ""),
-        ("run", step.commands, ""),
-        ("check", (step.verification,), ""),
-    )
-    for label, values, role in details_of:
-        for value in values:
-            yield from indent(_labelled(label, value, width - len(lead), role), ((" " * len(lead), ""),)) if value else ()
-
-
-def _labelled(label: str, text: str, width: int, role: StyleRole = "") -> list[Line]:
-    first, *rest = _texts(text, width - _LABEL_CELLS, role)
-    space: Line = ((" " * _LABEL_CELLS, ""),)
-    return [((label.ljust(_LABEL_CELLS), "muted"), *first), *indent(rest, space)] if label else [first, *rest]
-
-
-def _texts(text: str, width: int, role: StyleRole = "") -> list[Line]:
-    return [line for part in escape_invisible(text).split("\n") for line in wrap(((sanitize_line(part), role),), max(8, width))]
-
-
-def grant_lines(grants: Grants, width: int) -> list[Line]:
+def _grant_lines(grants: Grants, width: int) -> list[Line]:
     """Return the rules, each whole, and what is left out with its reason."""
-    found: list[Line] = []
-    for rule in grants.rules:
-        found += whole_text(escape_invisible(rule), width, "accent")
-    if not grants.rules:
-        found += _texts("Nothing in this plan can be allowed in advance.", width)
-    if grants.left_out:
-        found += [(), (("not included: these still need approval, or stay denied", "muted"),)]
-        for each in grants.left_out:
-            found += indent(_texts(f"{each.name}: {each.why}", width - 2, "warn"), (("  ", ""),))
-    return found
+    texts = [*grant_lines(grants)] or ["Nothing in this plan can be allowed in advance."]
+    return [line for text in texts for line in whole_text(text, width, "accent" if text.startswith("allow ") else "warn")]

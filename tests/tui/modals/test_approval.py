@@ -6,7 +6,7 @@ from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.sessions import Answer
 from lmtui.tui.lines.page_view import PageView
-from lmtui.tui.modals.approval_text import conditions, explanation, notes, question, title
+from lmtui.tui.modals.approval_text import body_lines, conditions, explanation, notes, question, title
 from lmtui.tui.session_state import SessionState, Subagent
 from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver
@@ -204,6 +204,17 @@ def test_a_host_is_named_with_an_unusual_port_only_never_with_no_network(text: s
     asked = request("network", text, sandbox="docker, no network")
     shown = title(asked, SessionState(), "", 300).plain
     assert (shown.partition("?")[0] + "?", "no network" in shown) == (f"Let {words}", False)
+
+
+@for_each(("tool", "text", "words"), [
+    ("git_add", "git add .\n\nM  a.py\n?? b.py", "Stage 2 files?"), ("git_commit", "git commit\n\nFix it", "Commit?"),
+    ("mcp__crm__find_person", 'mcp__crm__find_person\n{"name": "Ada"}', "Use find_person of crm?"),
+])  # fmt: skip
+def test_no_tool_is_asked_about_by_its_internal_name(tool: str, text: str, words: str) -> None:
+    asked = request(tool, text)
+    assert question(asked, SessionState()) == words
+    assert "mcp__" not in str(body_lines(asked, 80))
+    assert body_lines(request(tool, ""), 80) == []
 
 
 def test_hidden_and_look_alike_characters_and_what_a_command_reaches_are_told() -> None:

@@ -102,7 +102,7 @@ async def one_key_and_one_answer_accept_all_that_are_green_and_free(driver: Driv
 async def words_begin_a_batch_after_a_question_and_what_is_wrong_with_them_is_said(driver: Driver) -> None:
     host = driver.host
     await driver.type('/batch --glob "*.py" Fix {file}')
-    await driver.until_shown("Start a batch of 3 tasks?")
+    await driver.until_shown("Start 3 tasks?")
     assert len(host.extensions.batches.opened) == 0
     await driver.press("y")
     await driver.until_shown("lexer.py")

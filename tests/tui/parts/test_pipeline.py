@@ -114,7 +114,7 @@ async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     assert not plans(driver).begun
     await driver.press("y")
     assert plans(driver).begun == ["docs/PLAN.md"]
-    await driver.until_shown("Planning. The tasks of the plan appear here.")
+    await driver.until_shown("planning…")
     await driver.press("escape")
     assert "pipeline planning" in driver.text("#header")
     plans(driver).show(some_plan())
@@ -173,7 +173,7 @@ async def what_is_typed_does_what_the_keys_do(driver: Driver, words: str, said: 
     await driver.until_shown(said)
     found = plans(driver)
     if words == "PLAN.md":
-        await driver.until_shown("committed to the")
+        await driver.until_shown("commit to the current branch")
         assert not found.begun
         await driver.press("y")
     done = {
