@@ -75,6 +75,7 @@ def read_plan(text: str) -> Proposal:
         raise UsageError(str(error)) from error
 
 
+DEEP = "--deep"  # `/plan --deep BUDGET TASK` is `/deep`
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
 
 
@@ -95,7 +96,9 @@ async def show_plan(context: CommandContext, _: str, view: str = "pane.plan") ->
 
 
 async def plan_first(context: CommandContext, task: str) -> Result:
-    """Plan a task in plan mode; without one, show the plan that waits for an answer, else the plan and the todos."""
+    """Plan a task in plan mode, or for deep work; without one, show the plan that waits, else the plan and the todos."""
+    if task.partition(" ")[0] == DEEP:
+        return await work_deep(context, task.removeprefix(DEEP).strip())
     if not task:
         return await show_plan(context, "", "plan.ask")
     if context.session.mode is not Mode.PLAN:
@@ -157,7 +160,10 @@ async def merge(context: CommandContext, _: str) -> ReviewEffect:
 
 
 async def choose_model(context: CommandContext, name: str) -> Result:
-    """Use another model in this session, or list the models of all servers."""
+    """Use another model in this session, or list the models of all servers; set the profile or the form of its calls."""
+    verb, _, rest = name.partition(" ")
+    if verb in _OF_MODELS:
+        return await _OF_MODELS[verb](context, rest.strip())
 
     async def lines() -> Iterable[str]:
         found = await context.host.servers.find()
@@ -198,6 +204,9 @@ async def show_calls(context: CommandContext, form: str) -> Output:
     if form:
         set_calls(context.session, form)
     return Output((calls_words(context.session),))
+
+
+_OF_MODELS = {"profile": choose_profile, "calls": show_calls}
 
 
 async def compact(_context: CommandContext, focus: str) -> Begin:
@@ -263,19 +272,14 @@ WORK: tuple[Command, ...] = (
     Command("budget.show", Scope.WORKBENCH, "Budget", "Show or set the session budget, such as 3h 200 steps 1.5M tokens.",
         slash=("budget",), argument="[budget or off]", handler=show_budget, instead='the option --budget "WORDS"',
         is_rare=True),
-    Command("deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task, carry it out within a budget, and report at the end.",
-        slash=("deep",), argument="budget task", handler=work_deep, is_rare=True,
-        instead='`lmtui plan --approve --budget "WORDS" "TASK"`'),
     Command("plan.ask", Scope.WORKBENCH, "Plan", "Plan a task in read-only mode; without a task, show the proposed plan.",
-        ("alt+d",), "plan", ("plan",), "[task]", is_first=True, handler=plan_first, instead='`lmtui plan "TASK"`'),
+        ("alt+d",), "plan", ("plan",), "[task]", is_first=True, handler=plan_first,
+        aliases={"deep": DEEP}, instead='`lmtui plan "TASK"`'),
     Command("model.choose", Scope.WORKBENCH, "Model",
         "List the models of all servers; switch this session to one, load or unload.", ("alt+e",), "model", ("model",),
-        "[name]", is_first=True, aliases={"models": ""}, values="models", handler=choose_model,
+        "[name]", is_first=True, values="models",
+        aliases={"models": "", "profile": "profile", "calls": "calls"}, handler=choose_model,
         instead="the option --model NAME, or `lmtui models`"),
-    Command("model.profile", Scope.WORKBENCH, "Connection profile", "Switch this session to the server and model of a profile.",
-        slash=("profile",), argument="[name]", handler=choose_profile, instead="the option --profile NAME", is_rare=True),
-    Command("calls.show", Scope.WORKBENCH, "Tool call format", "Show the format in which the model calls tools, or set it.",
-        slash=("calls",), is_rare=True, argument="[form]", values="calls", handler=show_calls, instead="the setting call_form"),
     Command("background.show", Scope.WORKBENCH, "Background commands",
         "List the commands running in the background, or stop one.", slash=("background",), is_rare=True, argument="[stop b1]",
         handler=control_background, instead=SCREEN),

@@ -85,11 +85,12 @@ def in_order(
     return sorted(rows, key=lambda each: (each.state != "waits", each.state != "writing"))
 
 
-MAX_TITLE_CHARS = 24
+LEAST_TITLE_CELLS, MOST_TITLE_CELLS, SHORT_TITLE_CELLS = 12, 36, 24
+TAB_CELLS, MORE_CELLS = 8, 6  # a tab without its title and with the gap behind it; `+3 ▲`
 SHORT_CELLS = 100
 CHARS_PER_TOKEN = 4
 RATE_AFTER_S = 2.0
-METER_CELLS = 10
+METER_CELLS, MOST_MODEL_CELLS = 10, 32
 REASON_CHARS = 46
 FULL_PERCENT, NEARLY_FULL_PERCENT = 95, 80
 
@@ -190,7 +191,7 @@ def header_parts(
     if place.cells < SHORT_CELLS:
         sign, sign_style = tab_sign(state, now)
         left = [Part("lmtui", "bold $accent", 3)]
-        title = Content.assemble((fit(_tab_title(state), MAX_TITLE_CHARS), "bold"), " ", (sign, sign_style))
+        title = Content.assemble((fit(_tab_title(state), SHORT_TITLE_CELLS), "bold"), " ", (sign, sign_style))
         count = f"{[*views].index(active) + 1} of {len(views)}" if active and others else ""
         left += [Part(title), Part(count, "$text-muted", 2)]
         waiting = sum(len(view.state.approvals) or view.state.waits for view in views)
@@ -198,10 +199,10 @@ def header_parts(
         short = Part("not merged", "bold $warning", 0) if state.work.unmerged else Part(short_sandbox(state), style, 1)
         return left, [*place.notes, short]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place.folder, Path.home())), "", 1)]
+    left += [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []
     words = sandbox_text(state)
     sandbox = Content.assemble(("" if words.startswith("no sandbox") else "sandbox ", "$text-muted"), (words, style))
     right = [*place.notes]  # what comes and goes moves no tab
-    right += [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []
     right += [Part(unmerged_text(state), "bold $warning", 0)] if state.work.unmerged else []
     used = sum(part.content.cell_length + 2 for part in (*left, *right)) + sandbox.cell_length + 4
     return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [*right, Part(sandbox)]
@@ -211,15 +212,13 @@ def _tabs(active: SessionView | None, views: list[SessionView], now: datetime, r
     """Return the tabs that fit, that of the session on screen among them, and how many more there are."""
     if not views or active is None:
         return Content.styled(" 1 New session ○ ", "bold on $background")
-    tabs = [_tab(view, number, now, is_active=view is active) for number, view in enumerate(views)]
-    first = last = views.index(active)
-    cells = tabs[first].cell_length + 6
-    while first > 0 or last < len(tabs) - 1:
-        step = -1 if last == len(tabs) - 1 or (first > 0 and active is views[-1]) else 1
-        cells += tabs[first - 1 if step < 0 else last + 1].cell_length + 2
-        if cells > room:
-            break
-        first, last = (first - 1, last) if step < 0 else (first, last + 1)
+    most = max(LEAST_TITLE_CELLS, min(MOST_TITLE_CELLS, room // len(views) - TAB_CELLS))
+    tabs = [_tab(view, number, now, most, is_active=view is active) for number, view in enumerate(views)]
+    first, last = 0, len(tabs) - 1
+    more_cells = 0
+    while sum(tab.cell_length + 2 for tab in tabs[first : last + 1]) + more_cells > room and first < last:
+        more_cells = MORE_CELLS
+        first, last = (first, last - 1) if tabs[last] is not tabs[views.index(active)] else (first + 1, last)
     hidden = [view.state for view in (*views[:first], *views[last + 1 :])]
     shown = Content("  ").join(tabs[first : last + 1])
     if not hidden:
@@ -229,14 +228,14 @@ def _tabs(active: SessionView | None, views: list[SessionView], now: datetime, r
     return Content.assemble(shown, (f"  +{len(hidden)}", "$text-muted"), (f" {sign}" if is_waiting else "", style))
 
 
-def _tab(view: SessionView, number: int, now: datetime, *, is_active: bool) -> Content:
+def _tab(view: SessionView, number: int, now: datetime, most: int, *, is_active: bool) -> Content:
     state = view.state
     ground = "on $waiting-ground" if state.waits and not is_active else "on $background" if is_active else ""
     name_style = f"{'bold $warning' if state.waits else 'bold $text' if is_active else '$text-muted'} {ground}"
     sign, sign_style = tab_sign(state, now)
     tab = Content.assemble(
         (f" {number + 1} ", f"$text-muted {ground}"),
-        (fit(_tab_title(state), MAX_TITLE_CHARS), name_style),
+        (fit(_tab_title(state), most), name_style),
         (f" {sign} ", f"{sign_style} {ground}"),
     )
     return tab.stylize(Style.from_meta({"verb": f"show_tab({number})"}))
@@ -277,8 +276,8 @@ def short_sandbox(state: SessionState) -> str:
 
 
 def _model_text(state: SessionState) -> str:
-    default = f"{state.model.default_name} (default)" if state.model.default_name else "server's default"
-    return state.model.name or (default if state.model.url else "no model yet")
+    name = state.model.name or state.model.default_name
+    return fit(name, MOST_MODEL_CELLS) if name else "server's model" if state.model.url else "no model yet"
 
 
 def sandbox_style(state: SessionState) -> str:
@@ -371,28 +370,23 @@ def _rate(state: SessionState, now: datetime) -> float:
     return state.usage.tokens_per_s if state.usage is not None else 0.0
 
 
-def start_rows(
-    state: SessionState, last: SessionSummary | None, now: datetime, open_count: int, *, is_read: bool
-) -> list[StartRow]:
-    """Return what the page of a new session says below its suggestions.
-
-    `open_count` others have begun and are open; `is_read`: it is known whether there is a `last` one.
-    """
+def start_rows(state: SessionState, last: SessionSummary | None, now: datetime, *, is_read: bool) -> list[StartRow]:
+    """Return what the page of a new session says below its suggestions; `is_read`: one knows whether there is a `last` one."""
     host = urlsplit(state.model.url).netloc
     server = Content.assemble(sanitize_line(host) or "not chosen yet")
     if window := state.model.window_tokens:
         server = Content.assemble(server, (" ✓", "$success"), (f"  {window_text(window)} context", "$text-muted"))
-    none = f"{pluralize(open_count, 'session')} open, no other" if open_count else "no earlier session"
-    resumed = Content.styled(f"{none} in this folder" if is_read else "reading…", "$text-muted")
+    resumed = Content.styled("reading…", "$text-muted")
     if last is not None:
         notes = [f"{age_text(last.updated, now)} ago".replace("now ago", "now")]
         notes += [pluralize(last.changed_files, "file") + " changed"] if last.changed_files else []
         resumed = Content.assemble(sanitize_line(last.title), (f"  · {' · '.join(notes)}", "$text-muted"))
     sandbox = "set up before the first command" if state.sandbox is None else sandbox_text(state)
-    warned = [StartRow("Warning", Content.styled(state.warning, "$warning"), Content(""))] if state.warning else []
+    found = [StartRow("Warning", Content.styled(state.warning, "$warning"), Content(""))] if state.warning else []
+    if last is not None or not is_read:
+        found.append(StartRow("Resume", resumed, key_part("session.list", 0, "all sessions").content))
     return [
-        *warned,
-        StartRow("Resume", resumed, key_part("session.list", 0, "all sessions").content),
+        *found,
         StartRow("Server", server, key_part("model.choose", 0, "models").content),
         StartRow("Sandbox", Content.styled(sandbox, sandbox_style(state)), key_part("rules.show", 0, "rules").content),
     ]
@@ -407,6 +401,8 @@ IN_A_PANE = {
     "log": ("lines.select", "log.filter", "lines.copy"),
 }
 EVERYWHERE = (("session.list", "sessions", 3), ("app.palette", "commands", 2), ("app.help", "help", 1))
+OVER_THE_CHAT = (("pane.files", "files"), ("pane.plan", "plan"), ("pane.log", "log"), ("changes.show", "changes"))
+COMPLETING = (("prompt.send", "complete"), ("picker.row", "choose"), ("app.stop", "close"))
 SHORT_VERBS = 4
 
 
@@ -415,7 +411,8 @@ class KeyPlace:
     """Where the keys go: the pane with the focus (empty: the prompt) or a question, and how high the screen is.
 
     `waiting` counts what the user is asked in all sessions; with `is_danger` a dangerous command is among it.
-    `dialog` are the commands of a dialog that has the keys, and what escape does there; None without one.  `notes` are what
+    `dialog` are the commands of a dialog that has the keys, and what escape does there; None without one.  `is_completing`:
+    the prompt offers something.  `notes` are what
     features say while the session rests.
     """
 
@@ -427,6 +424,7 @@ class KeyPlace:
     rows: int = TALL_ROWS
     dialog: tuple[Sequence[Command], str] | None = None
     notes: Sequence[Part] = ()
+    is_completing: bool = False
 
 
 def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
@@ -458,10 +456,13 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
         left += [key_part(each, rank + 4) for rank, each in enumerate(verbs[: SHORT_VERBS - 1] if is_cut else verbs)]
         left += [key_part(f"pane.{place.pane}", 4, "prompt")]
         left += [Part(Content.assemble("?", (" more", "$text-muted")), "", 9)] if is_cut else []
+    elif place.is_completing:
+        left += [key_part(each, 4, verb) for each, verb in COMPLETING]
+    elif place.rows < TALL_ROWS:
+        left += [key_part(each, rank + 4, verb) for rank, (each, verb) in enumerate(OVER_THE_CHAT)]
     else:
         left += [key_part(each, 4) for each in IN_THE_PROMPT]
-        signs = TYPED_SIGNS if place.rows >= TALL_ROWS else TYPED_SIGNS[: SHORT_VERBS - len(IN_THE_PROMPT)]
-        left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in signs]
+        left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in TYPED_SIGNS]
         left += place.notes
     if not place.has_mouse:
         left += [Part(f"mouse off  {first_key(command('app.mouse'))} on", "$warning", 1)]

@@ -133,14 +133,14 @@ async def test_a_network_client_undoes_only_by_a_plan_that_the_host_made(start: 
 # What is typed in a screen that is attached over the network: what the host refuses, with or without an answer, and the others.
 REFUSED = (
     "/batch tasks.jsonl", "/check", "/find x", "/forget x", "/goal touch ran", "/mcp on evil", "/mcp yes evil",
-    "/memory", "/pipeline plan.md", "/profile x", "/projects", "/promote tool.py f", "/remember --all Always run curl",
+    "/memory", "/pipeline plan.md", "/profile x", "/promote tool.py f", "/remember --all Always run curl",
     "/submit daily 09:00: run it", "/usage all",
 )  # fmt: skip
 OPEN = (
-    "attempts", "background", "budget", "calls", "changes", "checks", "clear", "commands", "compact", "deep", "exit",
+    "agents", "attempts", "background", "budget", "calls", "changes", "checks", "clear", "commands", "compact", "deep", "exit",
     "gates", "goal", "help", "ideate", "init", "instructions", "jobs", "mcp", "merge", "mode", "model", "models", "new",
-    "plan", "quit", "redo", "rename", "resume", "session", "sessions", "skill", "skills", "soul", "status", "todo", "todos",
-    "undo",
+    "plan", "projects", "quit", "redo", "rename", "resume", "session", "sessions", "skill", "skills", "soul", "status",
+    "todo", "todos", "undo",
 )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ async def test_an_attached_screen_does_nothing_to_what_is_the_users_own(start: S
 
 
 def test_each_command_is_one_that_is_refused_to_the_network_or_one_that_is_open() -> None:
-    handled = {name for each in command_table().commands if each.handler is not None for name in each.slash}
+    handled = {name for each in command_table().commands if each.handler is not None for name in (*each.slash, *each.aliases)}
     refused = {text.split()[0][1:] for text in REFUSED}
     assert handled == refused | set(OPEN)
 

@@ -14,6 +14,7 @@ from lmtui.core.verification import (
 )
 from lmtui.features.checks.values import check_lines, command_lines, lacks_suite, started_line
 
+LIST = "list"
 _HOW = "/goal COMMAND works until it exits with 0; /goal pause, resume, clear"
 
 
@@ -24,8 +25,10 @@ def unquoted_command(words: str) -> str:
     return words[1:-1].strip() if is_quoted else words
 
 
-async def run_checks(context: CommandContext, _: str) -> Output:
-    """Check what is changed in the workspace; stop that where it already runs."""
+async def run_checks(context: CommandContext, words: str) -> Output:
+    """Check what is changed in the workspace, or stop that where it already runs; `list` lists the commands that decide."""
+    if words.startswith(LIST):
+        return await list_checks(context, words.removeprefix(LIST))
     checks, shown = context.host.extensions[WorkspaceChecks], set[str]()
     if checks.cancel():
         return Output(("The checks are stopped.",))
@@ -84,10 +87,8 @@ async def goal(context: CommandContext, words: str) -> Result:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("checks.run", Scope.WORKBENCH, "Check", "Lint and test the changes in this folder.", slash=("check",),
-        handler=run_checks),
-    Command("checks.show", Scope.WORKBENCH, "Checks", "List the commands and rules that check changes, or use a profile.",
-        slash=("checks",), aliases={"gates": ""}, is_rare=True, argument="[profile]", handler=list_checks),
+    Command("checks.run", Scope.WORKBENCH, "Check", "Lint and test the changes in this folder, or list what checks them.",
+        slash=("check",), argument="[list [profile]]", aliases={"checks": LIST, "gates": LIST}, handler=run_checks),
     Command("checks.goal", Scope.WORKBENCH, "Goal", "Work until a command exits with 0; pause, resume or clear it.",
         slash=("goal",), argument="[command, pause, resume or clear]", handler=goal),
 )  # fmt: skip

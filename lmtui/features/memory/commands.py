@@ -85,6 +85,6 @@ async def control_memory(context: CommandContext, words: str) -> Result:
 COMMANDS: tuple[Command, ...] = (
     Command("memory.show", Scope.WORKBENCH, "Memory",
         "Show notes and proposals; add a note for later sessions, forget some, or search sessions, documents and code.",
-        slash=("memory",), argument="[add [--all] TEXT, forget WORDS, find WORDS]", handler=control_memory,
+        slash=("memory",), argument="[add TEXT, forget or find WORDS]", handler=control_memory,
         aliases={"remember": "add", "forget": "forget", "find": "find"}, instead="`lmtui memory show`"),
 )  # fmt: skip

@@ -35,6 +35,8 @@ async def pipeline(context: CommandContext, words: str) -> Result:
             return Output((f"{verb.capitalize()}d the pipeline.",))
         case _ if verb in _WITH_NUMBER:
             return await _do(plans, verb, rest.strip())
+        case "ideate":
+            return await ideate(context, rest)
         case "":
             await plans.read()
             return _shown(plans)
@@ -92,8 +94,6 @@ async def ideate(_context: CommandContext, topic: str) -> Begin:
 
 COMMANDS: tuple[Command, ...] = (
     Command("pipeline.show", Scope.WORKBENCH, "Pipeline", "Work through the tasks of a plan file, or show them.",
-        slash=("pipeline",), argument="[PLAN.md, pause, resume, stop, retry N, skip N, answer N TEXT or status]",
-        handler=pipeline, tab=("Runs", "Pipeline"), instead="`lmtui pipeline status`"),
-    Command("pipeline.ideate", Scope.WORKBENCH, "Specify a topic", "Have the model ask you about a topic, then write SPEC.md.",
-        slash=("ideate",), is_rare=True, argument="TOPIC", handler=ideate, instead='`lmtui ideate "TOPIC"`'),
+        slash=("pipeline",), argument="[PLAN.md, ideate TOPIC, pause, resume, stop, retry N, skip N, answer N TEXT or status]",
+        handler=pipeline, tab=("Runs", "Pipeline"), aliases={"ideate": "ideate"}, instead="`lmtui pipeline status`"),
 )  # fmt: skip

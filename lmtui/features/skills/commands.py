@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from lmtui.commands.command import Begin, Command, CommandContext, OpenView, Output, Result, Scope
-from lmtui.commands.session_commands import SCREEN
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import FileState
@@ -19,11 +18,14 @@ SIGNS: dict[FileState, tuple[str, Literal["good", "warn", "muted", "bad"]]] = {
     FileState.HIDDEN: ("–", "muted"),
     FileState.BROKEN: ("✗", "bad"),
 }
+PROMOTE = "promote "
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
 
 
 async def use_skill(context: CommandContext, argument: str) -> Result:
-    """List the skills, have one followed, or end those in use."""
+    """List the skills, have one followed, or end those in use; or make a function a tool."""
+    if argument.startswith(PROMOTE):
+        return await promote(context, argument.removeprefix(PROMOTE))
     skills = context.host.extensions[Skills]
     name, _, words = (part.strip() for part in argument.strip().partition(" "))
     in_use = await skills.in_use(context.active.id) if context.active is not None else ()
@@ -95,9 +97,6 @@ def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], in_use: 
 
 COMMANDS: tuple[Command, ...] = (
     Command("skills.show", Scope.WORKBENCH, "Skills", "List skills, use one, or end it (off).", slash=("skills",),
-        aliases={"skill": ""}, tab=("Extensions", "Skills"),
+        aliases={"skill": "", "promote": PROMOTE}, tab=("Extensions", "Skills"),
         argument="[name text | off]", values="skills", names=skill_names, handler=use_skill),
-    Command("skills.promote", Scope.WORKBENCH, "Promote function",
-        "Make a Python function a tool of this folder, after you approve it.", slash=("promote",), is_rare=True,
-        argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN),
 )  # fmt: skip

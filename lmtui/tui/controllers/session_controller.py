@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from lmtui.core.errors import LmtuiError
+from lmtui.core.errors import ClosedToNetwork, LmtuiError
 from lmtui.core.event_text import saved_patch
 from lmtui.core.events import ROOT, Envelope, MessageAdded
-from lmtui.core.folders import Projects
+from lmtui.core.folders import KnownProject, Projects
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import Session, SessionSummary
@@ -131,7 +132,10 @@ class SessionController:
         agents = await app.options.agents() if app.options.agents is not None else ()
         for agent in sorted(agents, key=lambda each: (_RANKS.get(each.session.state, 2), -each.session.updated.timestamp())):
             found += [SessionRow(agent.session, str(agent.folder))] if agent.folder != here else []
-        for project in await host.extensions[Projects].read() if Projects in host.extensions else ():
+        projects: Sequence[KnownProject] = ()
+        with contextlib.suppress(ClosedToNetwork):
+            projects = await host.extensions[Projects].read() if Projects in host.extensions else ()
+        for project in projects:
             used = project.last_used or self._workbench.now()
             state = "waits" if project.needs else "error" if project.problem else "new"
             row = SessionSummary("", project.name, state, "", used, used, 0, "")

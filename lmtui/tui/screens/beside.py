@@ -34,7 +34,7 @@ def key_part(which: str | Command, rank: int = 0, verb: str = "") -> Part:
     if not each.bound_keys:
         return Part("", "", rank)
     text = Content.assemble(
-        {"↓": "↑↓", "→": "←→"}.get(first_key(each), first_key(each)), (f" {verb or each.hint}", "$text-muted")
+        {"↑": "↑↓", "↓": "↑↓", "→": "←→"}.get(first_key(each), first_key(each)), (f" {verb or each.hint}", "$text-muted")
     )
     return Part(text.stylize(Style.from_meta({"verb": each.action})), "", rank)
 

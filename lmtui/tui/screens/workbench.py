@@ -99,6 +99,7 @@ class PromptDock(Vertical):
         self.is_start: Callable[[], bool] = lambda: False
         self.completions = Completions("", id="completions", markup=False)
         self.controller: PromptController | None = None
+        self.completions_changed: Callable[[], None] = lambda: None
 
     def compose(self) -> ComposeResult:
         """Lay out the rows; the completions come later, above the activity."""
@@ -137,6 +138,7 @@ class PromptDock(Vertical):
     def _show_completions(self, event: Prompt.Completions) -> None:
         if self.completions.is_mounted:
             self.completions.show(event.completing)
+            self.completions_changed()
 
     @on(Prompt.PathsWanted)
     def _find_paths(self, event: Prompt.PathsWanted) -> None:
@@ -179,6 +181,7 @@ class Workbench(Screen[None]):
         self.start = StartPage()
         self.dock = PromptDock(self.prompt, self._bars, self.start)
         self.dock.is_start = lambda: not (options.session_id or options.task)
+        self.dock.completions_changed = self.draw_focus
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
@@ -269,9 +272,8 @@ class Workbench(Screen[None]):
             self.state.panes.begin(has_begun=active is not None and active.state.has_begun, has_team=has_team)
             self.state.panes.draw_titles()
             if active is not None and not active.state.has_begun:
-                begun = sum(view.state.has_begun for view in self.sessions.views.values())
                 last, is_read = self.start.last, bool(self.start.prompts)
-                self.start.show(self.state.texts.start_rows(active.state, last, self.now(), begun, is_read=is_read))
+                self.start.show(self.state.texts.start_rows(active.state, last, self.now(), is_read=is_read))
             self.dock.draw_place()
         self.draw_focus()
         queue = self.sending.queue_content()
@@ -324,7 +326,8 @@ class Workbench(Screen[None]):
         resting = self.state.features if self.active is None or not self.active.session.is_running else ()
         notes = [each.hint for each in resting if each.hint is not None]
         is_question = is_asked and hasattr(top, "question")
-        place = self.state.texts.KeyPlace(pane, is_question, *waiting, has_mouse, self.app.size.height, dialog, notes)
+        place = self.state.texts.KeyPlace(pane, is_question, *waiting, has_mouse, self.app.size.height, dialog, notes,
+            self.prompt.completing.is_open)  # fmt: skip
         self._bars.show_keys(self.state.texts.hint_parts(place))
         is_covered = is_asked or top is not self
         if self.dock.has_class("-asked") is not is_covered:

@@ -49,7 +49,7 @@ class Completions(Static):
 
     DEFAULT_CSS = """
     Completions {
-        height: auto; padding: 0 1 0 3; background: $panel; display: none; text-wrap: nowrap; text-overflow: ellipsis;
+        height: auto; padding: 0 1; background: $panel; display: none; text-wrap: nowrap; text-overflow: ellipsis;
     }
     """
 
@@ -62,21 +62,25 @@ class Completions(Static):
         first = max(0, min(marked - MAX_SHOWN + 1, len(offers) - MAX_SHOWN))
         shown = offers[first : first + MAX_SHOWN]
         is_path = completing.wanted is not None and completing.wanted.kind == "path"
-        width = self.app.size.width - MARGIN_CELLS
+        width = self.container_size.width - MARGIN_CELLS
         longest = max(len(offer.label) for offer in shown) + GAP_CELLS
         cells = (
             max(LABEL_CELLS, longest if longest <= width // 2 else 0) if any(each.note for each in shown) and not is_path else 0
         )
         lines = [_line(offer, cells, width, is_marked=first + row == marked) for row, offer in enumerate(shown)]
+        if len(offers) > MAX_SHOWN:
+            lines.append(Content.styled(f"{max(marked, 0) + 1} of {len(offers)}".rjust(width), "$text-muted"))
         self.update(Content("\n").join(lines))
 
 
 def _line(offer: Offer, cells: int, width: int, *, is_marked: bool) -> Content:
     label = fit_middle(offer.label, max(1, width - len(offer.note) - 2) if not cells else width)
     head = (label + " " * GAP_CELLS).ljust(cells)
-    return Content.assemble(
-        (head, "bold $accent" if is_marked else "$text"), (offer.note, "$text" if is_marked else "$text-muted")
+    bar = ("▌ " if is_marked else "  ", "$accent")
+    line = Content.assemble(
+        bar, (head, "bold" if is_marked else "$text"), (offer.note, "$text" if is_marked else "$text-muted")
     )
+    return line.pad_right(max(0, width - line.cell_length)).stylize_before("on $selection") if is_marked else line
 
 
 class Prompt(TextArea):
