@@ -12,12 +12,12 @@ settings: temperature, 0 to | attempts: Best: all checks | chat_search: N previo
 chat_call: text: line 0 of | hooks: hook PostToolUse | checks_red: check --no-cache | approval_hunks: f Reject with |
 changes_against_git: str, depth: int) | approval_effect: ] ask Mara about | effect_review: n discard all |
 files: __init__.py | files_found: parser/tests/test_lexer.py | viewer: behind a comment; |
-batch_tasks: also changed by | jobs: 13:05: blocked | mcp: mcp-git 1.28.0, | mcp_tools: TOOLS OF git | mcp_form: Name of the |
-memory_inbox: again: pytest -q | projects: 1 failed task, 2 | skills: WebSearch, which |
-usage: 720k prompt (78% | models: window 4,096 of | model_roles: llama3.2:3b; new | pipeline: #28 Nested comments |
+batch_tasks: also changed by | jobs: 13:05: blocked | mcp: mcp-git 1.28.0, | mcp_tools: Tools of git | mcp_form: Name of the |
+memory_inbox: again: pytest -q | skills: WebSearch, which |
+usage: 720k tokens read | models: window 4,096 of | model_roles: llama3.2:3b; new | pipeline: #28 Nested comments |
 plan_question: comments, as in | plan_read: -rf .pytest_cache | plan_grants: Write(README.md) | plan_waits: Alt+D to return |
 start_page: 12 files changed | prompt_paths: compare @lex | prompt_tokens: #1] and it looks | prompt_queue: over everything |
 plan: ask about U+2028 | agent_chat: things to change, | log_filtered: 1 of 6 |
-switcher_open: release notes | fork: and the original | window_use: about 740 tokens
+switcher_open: release notes | fork: and the original | window_use: re-reads 740
 """
 WORDS = dict(each.strip().split(": ", 1) for each in _WORDS.split("|"))

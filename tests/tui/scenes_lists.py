@@ -177,12 +177,6 @@ async def memory_inbox(driver: Driver) -> None:
     await at_list(driver, "/memory", "MemoryList", "proposed")
 
 
-async def projects(driver: Driver) -> None:
-    """Three projects: the one here, one that needs the user, one whose folder is gone."""
-    use_projects(driver.host)
-    await at_list(driver, "/projects", "Switcher", "lexer", "end", "up")
-
-
 async def skills(driver: Driver) -> None:
     """Seven skills and two tools; the marked one names its tools."""
     driver.host.extensions.skills.known, driver.host.extensions.skills.tools = some_skills(), some_tools()
@@ -197,5 +191,5 @@ async def usage(driver: Driver) -> None:
 
 LIST_SCENES = {
     "batch_tasks": batch, "jobs": jobs, "mcp": servers, "mcp_tools": tools, "mcp_form": form,
-    "memory_inbox": memory_inbox, "projects": projects, "skills": skills, "usage": usage,
+    "memory_inbox": memory_inbox, "skills": skills, "usage": usage,
 }  # fmt: skip

@@ -79,7 +79,7 @@ async def pipeline(driver: Driver) -> None:
     play_work(driver.host.session)
     driver.host.clock.time = START
     await opened(driver, some_plan())
-    await driver.press("home", "down", "down", "down")
+    await driver.press("home", "down", "down")
 
 
 PIPELINE_SCENES = {"pipeline": pipeline}

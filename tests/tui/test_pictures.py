@@ -36,7 +36,7 @@ PICTURES = {
         mcp_tools mcp_form skills memory_inbox attempts""",
     ("120x30", "sixteen"): """
         changes_against_git files_found fork mcp hooks effect_review
-        pipeline projects batch_tasks usage""",
+        pipeline batch_tasks usage""",
     ("60x18", "dusk"): "workbench approval_command approval_edit approval_effect approval_long help undo",
     ("60x18", "paper"): "first_run trust plan_question settings",
     ("60x18", "sixteen"): "switcher start_page models chat_search",

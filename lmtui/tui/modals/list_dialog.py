@@ -26,7 +26,7 @@ from lmtui.tui.modals.results import LEAST_ROWS, VeiledScreen
 from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part
 
 HEIGHTS_OF_LISTS = [*HEIGHTS[:-1], (24, "-high")]  # below, nothing blank is between the parts of a list
-GAP_CELLS, LEAST_CELLS, MOST_MEASURED = 2, 12, 200
+GAP_CELLS, LEAST_CELLS, FAIR_CELLS, MOST_MEASURED = 2, 12, 24, 200
 _STYLES = {**STYLES, "strong": "bold", "code": "$text-secondary"}
 Row = TypeVar("Row")
 Result = TypeVar("Result")
@@ -64,6 +64,8 @@ def column_cells(columns: Sequence[Column], rows: Sequence[Sequence[Line]], widt
     def room() -> int:
         return width - sum(cells + GAP_CELLS for cells in found if cells) + GAP_CELLS
 
+    widest = found.index(max(found))
+    found[widest] -= max(0, min(-room(), found[widest] - FAIR_CELLS))
     if flexible and room() < 0:
         found[flexible] = 0
     while room() < 0 and (shown := [at for at, cells in enumerate(found) if cells and at]):
@@ -140,7 +142,7 @@ class ListBox(Vertical):
 
     def count(self, text: str) -> None:
         """Show how many rows there are, at the right of the title."""
-        self._title.show(self._heading, [Part(text, "$text-muted")])
+        self._title.show(self._heading, [Part(text, "$text-muted", 2)])
 
     def show_head(self, text: str | Content) -> None:
         """Show a text between the title and the list; an empty one takes it away."""
@@ -461,13 +463,6 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         """Show the filter, where there is one."""
         if self.FILTER:
             self.box.open_filter(is_open=True)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Let the filter take a paste."""
-        if self.FILTER and not self.box.filter.has_focus:
-            event.stop()
-            self.action_list_filter()
-            _ = self.box.filter.post_message(events.Paste(event.text))
 
     def action_close_or_stop(self) -> None:
         """Leave the filter, or close."""

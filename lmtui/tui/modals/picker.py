@@ -144,7 +144,7 @@ class Picker(ListDialog[Choice, str | None]):
         rows: list[Choice | str] = []
         for before, each in zip(("", *(each.group for each in self.choices)), self.choices, strict=False):
             rows += ["", each] if rows and each.group != before else [each]
-        self.show(rows, (self._chosen,))
+        self.show(rows, next((self.key(each) for each in self.choices if each.id == self._chosen), None))
 
     @on(Input.Changed)
     def narrow_to_first(self, event: Input.Changed) -> None:

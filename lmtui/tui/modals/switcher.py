@@ -151,7 +151,7 @@ class Switcher(ListDialog[SessionRow, SessionRow | str | None]):
     NAME, HEADING, CHOOSING = "switcher", "Sessions", "open"
     FILTER = "Search titles and messages"
     COLUMNS = (
-        Column(most=1), Column("title", 36), Column("state"), Column("folder", 16, from_width=72),
+        Column(most=1), Column("title", 44), Column("state"), Column("folder", 16, from_width=72),
         Column("age", 8, is_right=True), Column("files", 6, is_right=True, from_width=56),
         Column("tokens", 7, is_right=True, from_width=56),
     )  # fmt: skip

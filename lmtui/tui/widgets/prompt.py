@@ -62,14 +62,14 @@ class Completions(Static):
         first = max(0, min(marked - MAX_SHOWN + 1, len(offers) - MAX_SHOWN))
         shown = offers[first : first + MAX_SHOWN]
         is_path = completing.wanted is not None and completing.wanted.kind == "path"
-        width = self.container_size.width - MARGIN_CELLS
+        width = (self.container_size or self.app.size).width - MARGIN_CELLS
         longest = max(len(offer.label) for offer in shown) + GAP_CELLS
         cells = (
             max(LABEL_CELLS, longest if longest <= width // 2 else 0) if any(each.note for each in shown) and not is_path else 0
         )
         lines = [_line(offer, cells, width, is_marked=first + row == marked) for row, offer in enumerate(shown)]
         if len(offers) > MAX_SHOWN:
-            lines.append(Content.styled(f"{max(marked, 0) + 1} of {len(offers)}".rjust(width), "$text-muted"))
+            lines.append(Content.styled(f"  {max(marked, 0) + 1} of {len(offers)}", "$text-muted"))
         self.update(Content("\n").join(lines))
 
 
