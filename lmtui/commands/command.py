@@ -37,7 +37,6 @@ class Scope(StrEnum):
     APPROVAL = "approval"
     HUNKS = "approval of a change"
     EFFECT = "approval of an effect"
-    REVIEW = "review of effects"
     EFFECTS = "parts of an effect"
     EDIT = "changing a command"
     PLAN = "a plan that is proposed"
@@ -58,7 +57,7 @@ class Scope(StrEnum):
 
 # What a question asks; its dialog has one action for all of them.
 _ANSWERS = frozenset({
-    Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.REVIEW, Scope.EFFECTS, Scope.PLAN,
+    Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.EFFECTS, Scope.PLAN,
     Scope.RESTORE, Scope.TRUST, Scope.CONFIRM,
 })  # fmt: skip
 _WAYS = re.compile(r"\{(.*?)\}")

@@ -301,7 +301,7 @@ def activity_parts(active: SessionView | None, now: datetime, note: str) -> tupl
     text, _, rest = activity_text(state, now).partition(" · ")
     style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "bold"
     left = [Part(text[:1].upper() + text[1:], style, 0), Part(rest, "$text-muted", 1)]
-    return left, [key_part("app.stop", 0)] if state.turn.is_running and not state.approvals else []
+    return left, [key_part("app.stop", 0, "Esc stop")] if state.turn.is_running and not state.approvals else []
 
 
 def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[list[Part], list[Part]]:

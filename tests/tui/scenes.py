@@ -264,7 +264,7 @@ async def trust(driver: Driver) -> None:
 async def trusted(driver: Driver) -> None:
     """What is trusted by now, and the way to take it back."""
     driver.host.trust.trusted_items = list(BROUGHT)
-    await driver.type("/trust", "Trusted")
+    await driver.type("/trust", "TrustedQuestion")
 
 
 async def settings(driver: Driver) -> None:

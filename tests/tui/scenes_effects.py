@@ -7,7 +7,7 @@ from typing import Any
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
-from lmtui.tui.screens.effect_review import EffectReviewScreen
+from lmtui.tui.modals.effect_question import EffectReviewScreen
 from tests.tui.driving import Driver
 from tests.tui.fakes import play_work
 from tests.tui.scenes_diffs import CHANGE, HUNKS
@@ -67,7 +67,7 @@ async def effect_review(driver: Driver) -> None:
     """What a session did in its overlay is looked at, a hunk of it dropped."""
     await driver.app.push_screen(EffectReviewScreen(FakeReview(), "Merge", "3 commands"))
     await driver.until_screen("EffectReviewScreen")
-    await driver.press("down", "down", "down", "tab", "down", "space")
+    await driver.press("down", "down", "down", "right_square_bracket", "down", "space")
 
 
 EFFECT = """\

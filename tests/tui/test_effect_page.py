@@ -4,8 +4,7 @@ from lmtui.core.events import ApprovalRequested
 from lmtui.core.workspace import EffectKind, EffectPart
 from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.approval_text import effect_command
-from lmtui.tui.modals.effect_question import also_of
-from lmtui.tui.widgets.effect_page import EffectDecisions, part_line, size_text
+from lmtui.tui.modals.effect_question import EffectDecisions, also_of, part_line, size_text
 from tests.sets import for_each
 from tests.tui.scenes_effects import PARTS
 

@@ -75,7 +75,6 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.SIDE: ("workbench", "f8", "end", "enter"),
     Scope.AGENT: ("agent_chat",),
     Scope.CHANGES: ("changes",),
-    Scope.REVIEW: ("effect_review",),
     Scope.RESTORE: ("undo",),
     Scope.TRUST: ("trust",),
     Scope.EFFECTS: ("approval_effect",),

@@ -11,9 +11,9 @@ from lmtui.features.attempts.commands import DISCARD
 from lmtui.tui.commands import Command
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.styled_text import Line, Span, fit
+from lmtui.tui.modals.effect_question import EffectReviewScreen
 from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.picker import Confirm
-from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.widgets.bars import Part, Spinner
 from lmtui.tui.wording import tokens_text

@@ -11,9 +11,9 @@ from lmtui.core.times import time_text
 from lmtui.features.batch.values import GOOD, NO_BATCH, BatchState, TaskResult, WorkspaceBatches
 from lmtui.tui.commands import Command
 from lmtui.tui.lines.styled_text import Span
+from lmtui.tui.modals.effect_question import EffectReviewScreen
 from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.picker import Confirm
-from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
 _MOST_LINES = 5

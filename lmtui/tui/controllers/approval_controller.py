@@ -17,10 +17,9 @@ from lmtui.core.proposals import Proposal
 from lmtui.core.sanitize import escape_invisible_line, pluralize
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import key_of
-from lmtui.tui.modals.approval import Approval, Decided, HunkApproval, is_divisible
+from lmtui.tui.modals.approval import Approval, Decided, HunkApproval, PlanAnswer, PlanQuestion, is_divisible, plan_lines
 from lmtui.tui.modals.consent import ConsentDialog, Question, YesNo
 from lmtui.tui.modals.effect_question import EffectApproval
-from lmtui.tui.modals.plan_question import PlanAnswer, PlanQuestion, plan_lines
 from lmtui.tui.modals.results import AllAnswered, Dismissed
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen

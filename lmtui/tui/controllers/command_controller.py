@@ -35,9 +35,9 @@ from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, TABLE, Command, bindings, command, first_key, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
+from lmtui.tui.modals.effect_question import EffectReviewScreen
 from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice, VeiledScreen
-from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, wanted_session
 
@@ -187,7 +187,7 @@ def group_of(each: Command) -> str:
 
 
 PALETTE_SCOPES = (
-    Scope.WORKBENCH, Scope.CHANGES, Scope.REVIEW, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.REVOKE,
+    Scope.WORKBENCH, Scope.CHANGES, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.REVOKE,
 )  # fmt: skip
 
 

@@ -163,7 +163,7 @@ def body_lines(request: ApprovalRequested, width: int) -> list[Line]:
     """Return what would run; a change that cannot be laid out line by line is shown as it is."""
     if request.tool == SHELL:
         return command_lines(request.text, width, dangers_of(request))
-    text = request.text.removeprefix(f"{request.tool}\n")  # the head says which tool
+    text = request.text.removeprefix(f"{request.tool}\n").rstrip()  # the head says which tool
     return whole_text("\n".join(filter(None, (text, request.diff))), width) if text or request.diff else []
 
 

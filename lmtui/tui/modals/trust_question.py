@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
-from textual import work
-from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.core.errors import LmtuiError
@@ -17,14 +14,13 @@ from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.trust import TrustItem, outcome_text
-from lmtui.tui.commands import Scope, bindings
+from lmtui.tui.commands import Scope
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.approval_text import titled
-from lmtui.tui.modals.consent import ConsentDialog, Question
-from lmtui.tui.modals.picker import Confirm, Picker, Reading
+from lmtui.tui.modals.consent import ConsentDialog, Question, YesNo
+from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.wording import folder_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -50,33 +46,23 @@ def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
     return found
 
 
-TRUSTED_NOTE = "A change to any of these asks again. `lmtui trust --list` names your other folders."
-
-
-class Trusted(Reading[bool], inherit_bindings=False):
-    """Lists what is trusted.  The result tells whether it was taken back."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.REVOKE, Scope.APP, Scope.MOVING)
-    SCOPE: ClassVar[Scope] = Scope.REVOKE
+class TrustedQuestion(YesNo):
+    """Lists what is trusted, and takes it back."""
 
     def __init__(self, host: SessionHost) -> None:
-        self._host = host
         self._items = tuple(host.trust.trusted())
         folder = sanitize_line(folder_text(host.workspace, Path.home()))
-        super().__init__(f"Trusted in {folder}", lambda width: item_lines(self._items, width), TRUSTED_NOTE)
+        super().__init__(f"Trusted in {folder}: {pluralize(len(self._items), 'item')}", "", no="close")
+        self.body = PageView(lambda width: item_lines(self._items, width))
 
-    @work(group="trusted", exclusive=True)
-    async def action_rules_revoke(self) -> None:
-        """Ask, then take all of it back."""
-        text = f"{pluralize(len(self._items), 'item')}: nothing from it is used until you trust it again."
-        if not await self.app.push_screen_wait(Confirm("Take back your trust in this folder?", text)):
-            return
-        try:
-            self._host.trust.revoke()
-        except LmtuiError as error:
-            self.note.update(Content.styled(sanitize_line(error.full_text()), "$error"))
-            return
-        _ = self.dismiss(result=True)
+    def notes(self) -> Content:
+        """Return what taking it back means."""
+        text = "Once revoked, nothing from it is used until you trust it again. A change to any of these asks again."
+        return Content.styled(text, "$text-muted")
+
+    def words(self) -> Mapping[str, str]:
+        """Return what a yes does."""
+        return {**super().words(), "confirm.yes": "revoke"}
 
 
 LOOK_S = 0.5
@@ -91,7 +77,7 @@ class TrustQuestion(Question[bool | None]):
 
     scopes = (Scope.TRUST,)
     guarded = ("trust.yes",)
-    decisions = ("trust.yes", "trust.no", "trust.reach", "trust.look", "trust.list")
+    decisions = ("trust.yes", "trust.no", "trust.reach")
 
     def __init__(self, host: SessionHost) -> None:
         self._items = _open_items(host)
@@ -100,7 +86,6 @@ class TrustQuestion(Question[bool | None]):
         self._host = host
         self._error = ""
         self._is_asked_again = not host.trust.waiting()
-        self._has_trusted = bool(host.trust.trusted())
 
     def begin(self) -> None:
         """Look now and then whether another lmtui was answered meanwhile."""
@@ -134,9 +119,8 @@ class TrustQuestion(Question[bool | None]):
         return "trust.no"
 
     def left_out(self) -> Collection[str]:
-        """Return what there is nothing for."""
-        found = {"trust.list": not self._has_trusted, "trust.reach": not any(item.server for item in self._items)}
-        return [answer for answer, is_left_out in found.items() if is_left_out]
+        """Return the choice of where a server runs, where there is none."""
+        return () if any(item.server for item in self._items) else ("trust.reach",)
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does."""
@@ -144,8 +128,6 @@ class TrustQuestion(Question[bool | None]):
             "trust.yes": lambda: self._answer(is_trusted=True),
             "trust.no": lambda: self._answer(is_trusted=False),
             "trust.reach": self._ask_reach,
-            "trust.list": self._list_trusted,
-            "trust.look": self._look,
         }
 
     def _answer(self, *, is_trusted: bool) -> None:
@@ -182,29 +164,6 @@ class TrustQuestion(Question[bool | None]):
         self._page.scroller.to_edge(is_end=False)  # what changed may stand above
         self.dialog.read_again()
 
-    def _list_trusted(self) -> None:
-        """Show what is trusted by now."""
-        if self._has_trusted:
-            _ = self.dialog.app.push_screen(Trusted(self._host), self._taken_back)
-
-    def _taken_back(self, is_done: bool | None) -> None:
-        if is_done:
-            self._error = "Taken back: close this and look again (/trust)."
-            self.dialog.draw()
-
-    def _look(self) -> None:
-        """Show the file that they come from, or let one be chosen."""
-        sources = list(dict.fromkeys(item.source for item in self._items))
-        if len(sources) == 1:
-            self._show(sources[0])
-            return
-        choices = [Choice(str(number), sanitize_line(source)) for number, source in enumerate(sources)]
-        picker = Picker("Show file", choices)
-        _ = self.dialog.app.push_screen(picker, lambda number: self._show(sources[int(number)]) if number is not None else None)
-
-    def _show(self, source: str) -> None:
-        _ = self.dialog.app.push_screen(Viewer(self._host, source))
-
 
 def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
     """Return what can be answered: what waits, or else what was refused."""
@@ -232,7 +191,7 @@ class TrustController:
             question = TrustQuestion(host)
             _ = self._workbench.app.push_screen(ConsentDialog(question), lambda answer: self._answered(items, answer))
         elif trusted:
-            _ = self._workbench.app.push_screen(Trusted(host), self._taken_back)
+            self._list(TrustedQuestion(host), host)
         elif ToolServers in host.extensions and host.extensions[ToolServers].problems():
             self._workbench.say(
                 "nothing here waits for trust, but a file of servers cannot be read: /mcp says which", "warning"
@@ -244,6 +203,13 @@ class TrustController:
         if is_trusted is not None:
             self._workbench.say(outcome_text(items, is_trusted=is_trusted))
 
-    def _taken_back(self, is_done: bool | None) -> None:
-        if is_done:
-            self._workbench.say("Trust revoked. Its servers stop; open sessions keep its hooks and settings.")
+    def _list(self, question: TrustedQuestion, host: SessionHost) -> None:
+        def answered(is_revoked: bool | None) -> None:
+            try:
+                if is_revoked:
+                    host.trust.revoke()
+                    self._workbench.say("Trust revoked. Its servers stop; open sessions keep its hooks and settings.")
+            except LmtuiError as error:
+                self._workbench.say(error.full_text(), "error")
+
+        _ = self._workbench.app.push_screen(ConsentDialog(question), answered)

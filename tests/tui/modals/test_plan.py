@@ -11,8 +11,8 @@ from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
+from lmtui.tui.modals.approval import plan_lines
 from lmtui.tui.modals.consent import LETTER_S
-from lmtui.tui.modals.plan_question import plan_lines
 from lmtui.tui.options import StartOptions
 from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running

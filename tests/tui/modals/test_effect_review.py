@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lmtui.tui.screens.effect_review import EffectReviewScreen
+from lmtui.tui.modals.effect_question import EffectReviewScreen
 from tests.tui.driving import WIDE, Driver
 from tests.tui.one_app import Cases
 from tests.tui.scenes_effects import FakeReview
@@ -34,7 +34,7 @@ async def deletions_are_undecided_and_everything_else_is_applied_by_one_key(driv
 async def a_hunk_is_skipped_in_the_diff_and_the_rest_of_its_file_applied(driver: Driver) -> None:
     review = FakeReview()
     _ = await opened(driver, review)
-    await driver.press("down", "down", "down", "tab", "down", "space")
+    await driver.press("down", "down", "down", "right_square_bracket", "down", "space")
     assert "2 of 3" in driver.text("#effect-list")
     assert "Hunk 2  skip" in driver.text(DIFF)
     await driver.press("escape", "up", "space", "y")
