@@ -222,7 +222,7 @@ class PipelineList(ListDialog[Item, None]):
         head = (
             plan.name
             if plan is not None
-            else "Planning. The tasks of the plan appear here."
+            else "planning…"
             if is_planning(self._plans)
             else ""
         )

@@ -119,7 +119,7 @@ async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     assert "pipeline planning" in driver.text("#header")
     plans(driver).show(some_plan())
     await driver.type("/pipeline", "PipelineList")
-    assert "Planning." not in driver.text()
+    assert "planning…" not in driver.text()
     plans(driver).failure = UsageError("there is no file x.md", "Name another.")
     await driver.press("a", to="AskText")
     await driver.press(*"x.md", "enter")
