@@ -253,7 +253,7 @@ class CacheMissReason(StrEnum):
     MODEL = "model changed"
     FORM = "call form changed"
     TOOLS = "tools changed"
-    RESTART = "restart or unload"
+    RESTART = "server restarted"
     PICTURE = "picture"
     TAKEN = "slot was taken"
     UNKNOWN = "unknown"

@@ -82,7 +82,8 @@ class SessionGoals:
         self._emit(GoalChanged(command=""))
 
 
-_SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS = "system prompt", "tools", "you", "pictures", "answers", "tool calls"
+_SYSTEM, _TOOLS, _YOU = "system prompt", "tools", "your messages"
+_PICTURES, _ANSWERS, _CALLS = "pictures", "answers", "tool calls"
 _SUMMARY, _BROUGHT, _MEMORY = "summary of the beginning", "instructions", "notes from memory"
 _TITLE_CHARS = 80
 

@@ -97,7 +97,7 @@ def sent(messages: tuple[Message, ...], told: int | None = None, change: str = "
     ([sent(ALL[:3])], False, 0, 0, 500, "first request"), ([sent(ALL[:3]), sent(ALL[:5])], False, 500, 0, 200, ""),
     ([sent(ALL[:3]), sent(ALL[:5], model="other")], False, 0, 500, 200, "model changed"),
     ([sent(ALL[:3]), sent(ALL[:5], tools=())], False, 0, 300, 200, "tools changed"),
-    ([sent(ALL[:3], 0), sent(ALL[:5], 500), sent(ALL[:7], 0)], False, 0, 700, 200, "restart or unload"),
+    ([sent(ALL[:3], 0), sent(ALL[:5], 500), sent(ALL[:7], 0)], False, 0, 700, 200, "server restarted"),
     ([sent(ALL[:3], 0), sent(ALL[:5], 500), sent(ALL[:7], 300)], False, 300, 400, 200, "slot was taken"),
     ([sent(ALL[:6]), sent(SHORTER, change="compaction")], False, 400, 300, 200, "compaction"),
     ([sent(ALL[:6]), sent((*ALL[:3], ALL[8]), change="rewound")], False, 500, 0, 100, "rewound"),

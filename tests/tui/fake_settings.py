@@ -68,7 +68,7 @@ class FakeWindow:
         return (
             WindowPart("system prompt", 410, 1, (WindowItem("", "You are lmtui, a coding agent.", 410, 3320),)),
             WindowPart("tools", 1320, 14, tuple(WindowItem("", f"tool_{number}", 94) for number in range(14))),
-            WindowPart("you", 90, 2, you),
+            WindowPart("your messages", 90, 2, you),
             WindowPart("answers", 160, 3, tuple(WindowItem("", text, 53, 700) for text in ("I look.", "Testing.", "Done."))),
             WindowPart("tool calls", 120, 4, tuple(WindowItem("", text, 30, 700) for text in ("read", "read", "shell", "ls"))),
             WindowPart("results of read", sum(item.tokens for item in read), 2, read),

@@ -8,7 +8,7 @@ from tests.tui.driving import Driver
 from tests.tui.fakes import play_work
 
 FIRST = ((0, 0, 1730, "first request", 4.3), (1730, 0, 420, "", 1.1), (2150, 0, 1310, "", 3.2))
-SECOND = ((1730, 0, 260, "compaction", 0.9), (0, 1990, 310, "restart or unload", 5.8))
+SECOND = ((1730, 0, 260, "compaction", 0.9), (0, 1990, 310, "server restarted", 5.8))
 USAGES = (("turn_1", "fix the parser and its tests", FIRST), ("turn_2", "now the docs", SECOND))
 
 

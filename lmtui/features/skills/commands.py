@@ -64,7 +64,7 @@ def skill_state(skill: Skill, in_use: Sequence[str] = ()) -> str:
     """Return where a skill is, with its prices: in each request, and once it is read."""
     if skill.state is FileState.READY:
         now = "in use; " if skill.name in in_use else ""
-        return f"{now}{skill.tokens:,} tokens told, {skill.body_tokens:,} read"
+        return f"{now}{skill.tokens:,} tokens in each request, {skill.body_tokens:,} once used"
     return str(skill.state)
 
 

@@ -51,7 +51,7 @@ Deny comes before ask, ask before allow, all of them before the mode."""
 class Rules(ListDialog[Rule | str, None]):
     """Lists the rules of a session by what they say."""
 
-    NAME, HEADING, SCOPE, CHOOSING = "rules", "Rules", Scope.REVOKE, ""
+    NAME, HEADING, TAB, SCOPE, CHOOSING = "rules", "Rules", "rules.show", Scope.REVOKE, ""
 
     def __init__(self, session: Session, files: Files | None) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize
 from lmtui.paths import theme_files
 from lmtui.tui import themes
-from lmtui.tui.commands import COMMANDS, TABLE, Command, bindings, command, first_key, key_of, of_scope
+from lmtui.tui.commands import COMMANDS, TABLE, Command, command, first_key, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
 from lmtui.tui.modals.effect_question import EffectReviewScreen
@@ -170,9 +170,7 @@ OTHER_WORDS = {
     "budget.show": "quota limit cost",
     "usage.show": "tokens cost statistics stats dashboard",
     "settings.show": "config preferences options",
-    "room.make": "summarize context",
     "app.leave": "exit close",
-    "session.export": "save",
     "session.list": "agents background projects folders",
     "undo.last": "revert",
     "rules.show": "allow deny",
@@ -226,17 +224,13 @@ class Help(Picker):
     """Lists what the keys do here and the usual commands, or all; enter runs what can be run on the screen below."""
 
     NAME, SCOPE = "help", Scope.HELP
-    BINDINGS = bindings(Scope.HELP)
+    REPEATED = (HERE, USUAL)  # under all keys, too
 
     def __init__(self, here: Sequence[Command]) -> None:
         shown = [_help_row(each, HERE) for each in here[:MOST_HERE]]
         ids = {each.id for each in here}
         usual = [_help_row(command(each), USUAL) for each in USUAL_IDS if each not in ids]
         super().__init__("Help", [*shown, *usual], noun="command", hidden=every_key())
-
-    def matching(self, rows: Sequence[Choice | str], typed: str) -> Sequence[Choice]:
-        """Return all that fit, each once."""
-        return list({each.id: each for each in reversed(super().matching(rows, typed))}.values())[::-1]
 
     def verbs(self, *left_out: str) -> list[Command]:
         """Return what can be done in the list."""

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from textual.content import Content
 from textual.worker import Worker
@@ -15,12 +14,11 @@ from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.errors import LmtuiError
 from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import ModelRole
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
     KEY_NOTES,
     LoadProgress,
     ModelServers,
-    PoolRow,
     ServedModel,
     ServerFound,
     abilities,
@@ -60,7 +58,6 @@ _LOADS: Span = ("◐", "warn")
 BAR_CELLS = 12
 _BAD = ("drops tools", "no tools", "embeds only")
 LEAST_WINDOW = 512
-_POOL_S = 1.0
 NOTHING = "No model server answers. Start one and refresh, or add one by its address."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 
@@ -96,22 +93,6 @@ def server_row(server: ServerFound, width: int) -> Line:
         line.append((fit(text, room), role))
         room = max(0, room - len(text))
     return tuple(line)
-
-
-def with_pool(rows: Sequence[ModelRow], pool: Sequence[PoolRow]) -> list[ModelRow]:
-    """Return the rows with the current state of the pool's servers."""
-    now = {row.server.url: next((each for each in pool if is_same_server(each.url, row.server.url)), None) for row in rows}
-    return [replace(row, server=replace(row.server, pool=now[row.server.url])) for row in rows]
-
-
-def count_text(rows: Sequence[ModelRow], shown: int) -> str:
-    """Return how many models are shown; with a pool, also how many of its servers are up and how busy they are."""
-    pool = [row.server.pool for row in rows if row.model is None and row.server.pool is not None]
-    if not pool:
-        return str(shown)
-    up = [each for each in pool if each.is_up]
-    busy, slots = sum(each.busy for each in up), sum(each.slots for each in up)
-    return f"pool {len(up)} of {len(pool)} up, {busy}/{slots} busy · {pluralize(shown, 'model')}"
 
 
 def short_address(url: str) -> str:
@@ -169,7 +150,6 @@ class Models(ListDialog[ModelRow, ModelId | None]):
 
     def on_mount(self) -> None:
         self._actions.changed = self._progressed
-        self.set_interval(_POOL_S, partial(_show_pool, self, self._actions))
         self.show()
 
     def on_unmount(self) -> None:
@@ -226,8 +206,10 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         """Look for servers."""
         in_use, roles = self._actions.is_in_use, self._actions.roles_of
         rows: list[ModelRow] = []
-        for server in await self._actions.host.servers.find():
-            url = server.url
+        servers = self._actions.host.servers
+        for found in await servers.find():
+            url, pool = found.url, (row for row in servers.pool() if is_same_server(row.url, found.url))
+            server = replace(found, pool=next(pool, None))
             rows += [
                 ModelRow(server),
                 *(ModelRow(server, each, in_use(url, each.name), roles(url, each.name)) for each in server.models),
@@ -238,7 +220,7 @@ class Models(ListDialog[ModelRow, ModelId | None]):
     def show(self, rows: Sequence[ModelRow] | None = None, at: object = None) -> None:
         here = next((row.id for row in rows or () if row.is_in_use), None)
         super().show(rows, at or (here if self.current is None else None))
-        self.box.count(count_text(self.all_rows, sum(row.model is not None for row in self.table.rows)))
+        self.box.count(str(sum(row.model is not None for row in self.table.rows)))
 
     def _progressed(self) -> None:
         self.table.redraw()
@@ -317,13 +299,6 @@ class Models(ListDialog[ModelRow, ModelId | None]):
 
     def do_run(self, _: ModelRow | None) -> None:
         """Look for servers again, which is done after every change."""
-
-
-def _show_pool(screen: Models, actions: ModelController) -> None:
-    """Refresh the state of the pool's servers; redraw only if something changed."""
-    rows = with_pool(screen.all_rows, actions.host.servers.pool())
-    if rows != list(screen.all_rows):
-        screen.show(rows)
 
 
 def cannot_text(server: ServerFound) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 
 from textual.screen import Screen
@@ -50,7 +51,9 @@ class SettingsScreen(ListDialog[SettingRow, None]):
 
     def cells(self, row: SettingRow) -> Sequence[Cell]:
         """Return a setting in columns: group, name, value (bold where it was changed), and what it is for."""
-        value: Span = (fit_middle(sanitize_line(row.value), VALUE_CELLS), "muted" if row.source == "default" else "strong")
+        meaning = re.search(rf"; {re.escape(row.value.removesuffix('.0'))}: (.+)", row.doc)
+        shown = meaning[1] if meaning else sanitize_line(row.value)
+        value: Span = (fit_middle(shown, VALUE_CELLS), "muted" if row.source == "default" else "strong")
         return (shown_group(self.table.rows, row), "muted"), row.label or row.name, value, (row.doc, "muted")
 
     def about(self, row: SettingRow | None) -> tuple[str, Sequence[Command]]:

@@ -47,4 +47,4 @@ async def where_the_time_of_each_step_went_is_shown_by_turn(driver: Driver, size
         await driver.press("end")
         await driver.until_shown("0 of 3,460 tokens re-read, 2,150 from cache")
         await driver.press("home", "down")
-        await driver.until_shown("1,990 of 2,300 tokens re-read: restart or unload, 0 from cache, inferred")
+        await driver.until_shown("1,990 of 2,300 tokens re-read: server restarted, 0 from cache, inferred")
