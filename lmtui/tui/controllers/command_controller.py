@@ -234,11 +234,11 @@ class Help(Picker):
 
     def verbs(self, *left_out: str) -> list[Command]:
         """Return what can be done in the list."""
-        return [*super().verbs(*left_out), *(of_scope(Scope.HELP) if self.choices is not self.hidden else ())]
+        return [*super().verbs(*left_out), *(of_scope(Scope.HELP) if self.hidden else ())]
 
     def action_help_all(self) -> None:
         """Show all keys."""
-        self.choices = self.hidden
+        self.choices, self.hidden = self.hidden or self.choices, ()
         self.show_all()
 
     def about(self, row: Choice | None) -> tuple[str | Content, Sequence[Command]]:

@@ -288,8 +288,9 @@ LOOKED_AT = 10
 
 
 def last_session(archive: Archive, opened: Collection[str]) -> SessionSummary | None:
-    """Return the session that was used last and is not open, None where there is none.  Blocks (disk)."""
-    return next((each for each in archive.find(limit=LOOKED_AT) if each.id not in opened and each.title), None)
+    """Return the session that was used last and is open nowhere, None where there is none.  Blocks (disk)."""
+    found = (each for each in archive.find(limit=LOOKED_AT) if each.id not in opened and not each.is_elsewhere)
+    return next((each for each in found if each.title), None)
 
 
 class PromptController:

@@ -57,6 +57,7 @@ IN_USE, LOADED, UNLOADED = "●", "○", "·"
 _LOADS: Span = ("◐", "warn")
 BAR_CELLS = 12
 _BAD = ("drops tools", "no tools", "embeds only")
+_OF_MODELS = ("load", "stop", "switch", "test")
 LEAST_WINDOW = 512
 NOTHING = "No model server answers. Start one and refresh, or add one by its address."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
@@ -193,14 +194,15 @@ class Models(ListDialog[ModelRow, ModelId | None]):
     def about(self, row: ModelRow | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what is known of a model, or how far its load is."""
         if row is None or row.model is None or row.server.url == PROFILES_URL:
-            is_server = row is not None and row.model is None
-            left_out = ("load", "stop", "switch", "test") if row is None or row.model is None else ()
-            return "Enter asks for its API key" if is_server else "", self.verbs(*left_out, *([] if row else ["picker.open"]))
+            note = "Enter asks for its API key" if row is not None and row.model is None else ""
+            return note, self.verbs(*_OF_MODELS, *([] if row else ["picker.open"]))
         step = self._actions.progress.get(row.id)
         known = self._actions.host.servers.known(row.server.url, row.model)
         details = [step.text] if step else [*model_details(row.model), *profile_details(known)]
         name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, details))
-        return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), self.verbs()
+        left_out = [*(() if row.server.can_load else ("load",)), *(("test",) if row.model.is_embedder else ())]
+        left_out += [] if row.server.can_load or step else ["stop"]
+        return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), self.verbs(*left_out)
 
     async def rows(self) -> Sequence[ModelRow]:
         """Look for servers."""
@@ -263,9 +265,6 @@ class Models(ListDialog[ModelRow, ModelId | None]):
     async def do_load(self, row: ModelRow) -> None:
         """Ask for a window and load a model."""
         assert row.model is not None
-        if not row.server.can_load:
-            self.say(cannot_text(row.server), "$warning")
-            return
         most = f"up to {row.model.max_window_tokens:,}; " if row.model.max_window_tokens else ""
         question = AskText(
             f"Context in tokens for {sanitize_line(row.model.name)}", placeholder=f"{most}empty: the server's own"
@@ -281,10 +280,8 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         """Unload a model, or give up its load."""
         if row.id in self._actions.progress:
             self._actions.give_up(row.id)
-        elif row.server.can_load:
-            self._actions.unload(row.id)
         else:
-            self.say(cannot_text(row.server), "$warning")
+            self._actions.unload(row.id)
 
     async def do_switch(self, row: ModelRow) -> None:
         """Ask which kind of work a model is to do."""
@@ -292,18 +289,10 @@ class Models(ListDialog[ModelRow, ModelId | None]):
 
     def do_test(self, row: ModelRow) -> None:
         """Test how a model calls tools, which continues when the list is left."""
-        if row.model is not None and row.model.is_embedder:
-            self.say("it embeds only: there is nothing to test", "$warning")
-        else:
-            self._actions.examine(row.id)
+        self._actions.examine(row.id)
 
     def do_run(self, _: ModelRow | None) -> None:
         """Look for servers again, which is done after every change."""
-
-
-def cannot_text(server: ServerFound) -> str:
-    """Return what is said of a server that loads nothing."""
-    return f"{server.kind} serves what it was started with; it loads and unloads nothing for others"
 
 
 def read_window(typed: str) -> int | None:
