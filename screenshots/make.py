@@ -31,7 +31,7 @@ from tests.tui.driving import WIDE, running  # noqa: E402 - the checkout is not 
 from tests.tui.scenes import SCENES, Scene  # noqa: E402 - the checkout is not installed
 
 WANTED = (
-    "agents", "approval_command", "approval_edit", "approval_effect", "attempts", "batch_tasks", "changes", "first_run", "jobs",
+    "approval_command", "approval_edit", "approval_effect", "attempts", "batch_tasks", "changes", "first_run", "jobs",
     "mcp", "memory_inbox", "pipeline", "plan_question", "rules", "settings", "switcher", "trust", "undo", "workbench",
 )  # fmt: skip
 CELL, FONT_SIZE, FONT = (12, 24), 20, "DejaVuSansMono"

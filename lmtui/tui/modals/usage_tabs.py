@@ -29,7 +29,7 @@ from lmtui.tui.wording import call_words, tokens_text, window_text
 
 TOOLS = "tools"
 FIXED = "Only results and what came with your messages can be folded, excluded or pinned."
-FREE = WindowPart("free", 0)
+FREE = "free"
 
 
 def seconds_text(seconds: float) -> str:
@@ -44,6 +44,11 @@ class ContextRow:
     part: WindowPart
     item: WindowItem | None = None
     number: int = 0
+
+    @property
+    def id(self) -> str:
+        """Return what names a message or result, empty where nothing can be done with it."""
+        return self.item.id if self.item is not None else ""
 
 
 class ContextList(ListDialog[ContextRow, None]):
@@ -77,8 +82,7 @@ class ContextList(ListDialog[ContextRow, None]):
             for row in (ContextRow(part), *(ContextRow(part, item, at) for at, item in enumerate(part.items, 1)))
             if row.item is None or part.name not in self._shut
         ]
-        free = WindowPart(FREE.name, window - total)
-        return [*found, ContextRow(free)] if window > total else found
+        return [*found, ContextRow(WindowPart(FREE, window - total))] if window > total else found
 
     def key(self, row: ContextRow) -> tuple[str, int]:
         """Return the part and the place in it."""
@@ -88,7 +92,7 @@ class ContextList(ListDialog[ContextRow, None]):
         """Return a row with its price."""
         part, item = row.part, row.item
         what = part if item is None else item
-        seconds = 0.0 if part.name == FREE.name else self._use.read_s(what.tokens)
+        seconds = 0.0 if part.name == FREE else self._use.read_s(what.tokens)
         share, read = f"{what.tokens / self._whole:.0%}", seconds_text(seconds)
         if item is None:
             sign = "▸ " if part.name in self._shut and part.items else "▾ " if part.items else "  "
@@ -107,11 +111,7 @@ class ContextList(ListDialog[ContextRow, None]):
             return tools or FIXED * (item is not None), self.verbs(*self.verb_names)
         behind = max(0, item.reread_tokens - item.tokens)
         seconds = f" ({seconds_text(self._use.read_s(behind))})" if self._use.read_s(behind) > 0 else ""
-        text = (
-            f"Changing this re-reads {behind:,} tokens{seconds}."
-            if behind
-            else "Nothing follows it: a change costs no reading."
-        )
+        text = f"Changing this re-reads {behind:,} tokens{seconds}." if behind else "Changing this costs no reading."
         return text, self.verbs(*(() if item.state else ("run",)))
 
     def act(self) -> None:
@@ -122,23 +122,19 @@ class ContextList(ListDialog[ContextRow, None]):
 
     def do_fork(self, row: ContextRow) -> None:
         """Send only the beginning of a result."""
-        assert row.item is not None
-        self._use.fold(row.item.id)
+        self._use.fold(row.id)
 
     def do_delete(self, row: ContextRow) -> None:
         """Send one line in place of a result."""
-        assert row.item is not None
-        self._use.leave_out(row.item.id)
+        self._use.leave_out(row.id)
 
     def do_run(self, row: ContextRow) -> None:
         """Send the whole result again."""
-        assert row.item is not None
-        self._use.bring_back(row.item.id)
+        self._use.bring_back(row.id)
 
     def do_pause(self, row: ContextRow) -> None:
         """Pin or unpin a result; a pinned one is never compacted."""
-        assert row.item is not None
-        self._use.pin(row.item.id, is_pinned=not row.item.is_pinned)
+        self._use.pin(row.id, is_pinned=row.item is not None and not row.item.is_pinned)
 
 
 @dataclass(slots=True)

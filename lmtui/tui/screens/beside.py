@@ -164,7 +164,8 @@ class BesideChat(ClosedOnce[bool | None]):
 
     def show_keys(self, commands: Iterable[Command]) -> None:
         """Say what the keys do here; the last ones are dropped first if space is short."""
-        zoom = [key_part(command("side.zoom"), 2)] if self._panes is not None and self._panes.room_beside else []
+        has_room = self._panes is not None and self._panes.room_beside
+        zoom = [key_part("side.zoom", 2, "next to chat" if self.fills else "")] if has_room else []
         ways = [way for each in commands for way in each.ways if way.hint and way.bound_keys]
         left = [key_part(way, rank + 3) for rank, way in enumerate(ways)]
         left = [*left[: MOST_KEYS - 1], *zoom]
