@@ -59,7 +59,7 @@ async def at_work(driver: Driver) -> None:
 @cases.at(WIDE)
 async def a_call_of_the_conversation_or_the_log_opens_its_output_and_an_edit_its_change(driver: Driver) -> None:
     await at_work(driver)
-    await driver.press("f9", "C", "enter", to="OutputScreen")
+    await driver.press("f9", "up", "up", "enter", to="OutputScreen")
     assert "2 failed, 14 passed in" in driver.text("#output-page")
     await driver.press("escape", "f8", "home", "down", "enter", to="OutputScreen")
     assert "while depth:" in driver.text("#output-diff")
