@@ -89,7 +89,7 @@ LEAST_TITLE_CELLS, MOST_TITLE_CELLS, SHORT_TITLE_CELLS = 12, 36, 24
 TAB_CELLS, MORE_CELLS = 8, 6  # a tab without its title and with the gap behind it; `+3 ▲`
 SHORT_CELLS = 100
 CHARS_PER_TOKEN = 4
-RATE_AFTER_S = 2.0
+RATE_AFTER_S, LEAST_TOKENS = 2.0, 16  # a rate of less says nothing
 METER_CELLS, MOST_MODEL_CELLS = 10, 32
 REASON_CHARS = 46
 FULL_PERCENT, NEARLY_FULL_PERCENT = 95, 80
@@ -367,7 +367,8 @@ def _rate(state: SessionState, now: datetime) -> float:
         elapsed_s = (now - activity.since).total_seconds()
         if elapsed_s >= RATE_AFTER_S:
             return activity.chars / CHARS_PER_TOKEN / elapsed_s
-    return state.usage.tokens_per_s if state.usage is not None else 0.0
+    usage = state.usage if state.turn.reason is not TurnReason.INTERRUPTED else None
+    return usage.tokens_per_s if usage is not None and usage.usage.completion_tokens >= LEAST_TOKENS else 0.0
 
 
 def start_rows(state: SessionState, last: SessionSummary | None, now: datetime, *, is_read: bool) -> list[StartRow]:

@@ -219,13 +219,7 @@ class PipelineList(ListDialog[Item, None]):
         plan = self._plan
         is_working = self._plans.is_running or (plan is not None and plan.is_at_work)
         (self._ticker.resume if is_working else self._ticker.pause)()
-        head = (
-            plan.name
-            if plan is not None
-            else "planning…"
-            if is_planning(self._plans)
-            else ""
-        )
+        head = plan.name if plan is not None else "planning…" if is_planning(self._plans) else ""
         problem = f"\n▲ {sanitize_line(plan.problem)}" if plan is not None and plan.problem else ""
         self.box.show_head(Content.assemble((sanitize_line(head), "$text-muted"), (problem, "$warning")))
         self.box.count(plan.summary() if plan is not None else "")

@@ -34,8 +34,6 @@ class Mark(StrEnum):
     """What the reader can jump to."""
 
     TURN = "turn"
-    CALL = "call"
-    CHANGE = "change"
     ERROR = "error"
 
 

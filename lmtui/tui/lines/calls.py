@@ -110,13 +110,8 @@ class CallBlock(Block):
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """Return that a call is here, an error if it failed, and a change if it changed files."""
-        found = {Mark.CALL}
-        if self.state is CallState.FAILED:
-            found.add(Mark.ERROR)
-        if self.changes:
-            found.add(Mark.CHANGE)
-        return frozenset(found)
+        """Return that an error is here, if it failed."""
+        return frozenset({Mark.ERROR}) if self.state is CallState.FAILED else frozenset()
 
     @property
     def can_fold(self) -> bool:

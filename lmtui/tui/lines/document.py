@@ -53,16 +53,17 @@ class Document(LineSource):
     def append(self, block: Block) -> None:
         """Add a block at the end."""
         block.is_padded = self.is_padded
+        self.changed(self._total)
         self.blocks.append(block)
         self._heights.append(block.estimate(self.width) + block.has_gap)
         self._total += self._heights[-1]
         self.revision += 1
-        self._note(len(self.blocks) - 1)
 
     def truncate(self, count: int) -> None:
         """Take the blocks from `count` on away."""
-        if count < len(self.blocks):
-            self._note(count)
+        if count >= len(self.blocks):
+            return
+        self._note(count)
         for block in self.blocks[count:]:
             self._drawn.pop(block, None)
         self._total -= sum(self._heights[count:])

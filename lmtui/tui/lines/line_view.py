@@ -294,10 +294,11 @@ def copied_lines(source: LineSource, first: int, last: int, span: Callable[[int,
     """Return the text of lines, of each the characters that `span` tells from its number and size; no line's lead is copied."""
     parts: list[str] = []
     for line in range(first, min(last + 1, first + _MOST_COPIED_LINES)):
-        text = source.text(line)
+        text = plain(source.line(line))
         start, end = span(line, len(text))
-        parts.append(text[max(start, source.lead_of(line)) : end].rstrip())
-    return "\n".join(parts)
+        is_same = bool(parts) and source.continues(line)
+        parts.append(("" if is_same else "\n") + text[max(start, source.lead_of(line)) : end])
+    return "\n".join(line.rstrip() for line in "".join(parts)[1:].split("\n"))
 
 
 def mouse_text(source: LineSource, selection: Selection) -> str:

@@ -105,9 +105,10 @@ class LineSource:
                 break
         return self.lead_cells
 
-    def text(self, number: int) -> str:
-        """Return the text that a selection takes from a line, with its lead."""
-        return plain(self.line(number))
+    def continues(self, number: int) -> bool:
+        """Tell whether a line is the rest of the one above, which was too long."""
+        del number
+        return False
 
     def place_at(self, line: int) -> Place:
         """Return the place of a line."""
@@ -182,7 +183,7 @@ def crop(line: Line, width: int) -> Line:
     for text, role in line:
         size = cell_len(text)
         if size > room:
-            kept.append((fit(text, room + 1), role))
+            kept.append(((_head(text, room) + ELLIPSIS)[:width], role))
             break
         kept.append((text, role))
         room -= size

@@ -162,6 +162,10 @@ class FileLines(LineSource):
             return crop(((head, "muted"), (source_line(self.text_shown.lines[line][start:end]), "")), self.width)
         return crop(((head, "muted"), *slice_line(self.text_shown.line(line), start, end)), self.width)
 
+    def continues(self, number: int) -> bool:
+        """Tell whether a row is not the first of its line."""
+        return number < self._wrapping.total and self._wrapping.locate(number)[1] > 0
+
     def place_at(self, line: int) -> Place:
         """Return the line of the file that a row belongs to, and its first character."""
         total = self._wrapping.total

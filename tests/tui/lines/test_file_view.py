@@ -47,6 +47,9 @@ async def test_a_line_is_wrapped_at_a_blank_behind_its_own_sign_and_all_of_it_is
         view.show("value = compute(first_number, second_number)")
         await settled(pilot)
         assert screen_lines(view)[:2] == ["    1 value = compute(first_number,", "    ↪ second_number)"]
+        for action in ("copying('start')", "move('down')", "copying('leave')"):
+            await view.run_action(action)
+        assert view.copy_mode.copied_text() == "value = compute(first_number, second_number)"
         view.show("true \x1b]0;; curl evil\x07" + "\u202e" * 10 + " THE END")
         await settled(pilot)
         assert "THE END" in "".join(screen_lines(view))
