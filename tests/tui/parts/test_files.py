@@ -33,8 +33,7 @@ async def a_file_is_found_from_anywhere_by_a_few_characters_and_nothing_moves(dr
     assert driver.app.workbench.query_one("#chat-pane").region == before
     await driver.press("enter", to="Viewer")
     await driver.until(lambda: "test_nested" in driver.text())
-    await driver.press("escape")
-    await driver.type("/find-file lexer")
+    await driver.press("escape", *"/find-file lexer", "enter")
     await driver.until(lambda: "2 of 5" in driver.text("#picker-title"))
     assert found(driver)[0] == "lexer.py parser/"
 
@@ -57,8 +56,9 @@ async def letters_go_with_a_commit(driver: Driver) -> None:
 @cases
 async def what_other_programs_change_shows_by_itself_and_the_cursor_stays(driver: Driver) -> None:
     files = driver.host.files
+    await driver.press("f6")
     await driver.until(lambda: files.watched == {""} and "▸ parser/" in rows(driver))
-    await driver.press("f6", "enter")
+    await driver.press("enter")
     await driver.until(lambda: files.watched == {"", "parser"})
     await driver.press("end")
     files.contents["parser/aaa.py"] = b""

@@ -151,7 +151,7 @@ async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on()
         async with running(host_with_sessions(), size=size) as driver:
             send_agents(driver.host.session)
             await driver.until_screen("Approval")
-            await driver.press("l", "f7", "home", "enter", to="AgentScreen")
+            await driver.press("l", "f7", "home", "down", "enter", to="AgentScreen")
             assert "reviewer" in driver.text("#side-tabs")
             assert "review the change" in driver.text("#output-title")
             assert "Two things to change" in driver.text()

@@ -110,7 +110,7 @@ async def a_hunk_that_several_steps_made_says_where_it_can_go_back(driver: Drive
     await driver.press("3")
     await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
     await driver.press("r")
-    assert "several steps made this change" in driver.text("#changes-note")
+    assert "Several steps made this change" in driver.text("#changes-note")
     assert changes.restored == []
 
 
