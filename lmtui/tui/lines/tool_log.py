@@ -28,8 +28,6 @@ from lmtui.tui.wording import PATH_VERBS, call_words
 _WIDEST_AGENT = 10
 _VERB_COLUMN = 8
 _TOLD_MS, _CALLS_A_LOOK, _LOOKS_AT_ONCE = 1000, 250, 4
-_DECISION_COLUMN = 8
-_DECISION_WIDTH = 64
 
 
 @dataclass(slots=True)
@@ -45,7 +43,6 @@ class LogEntry:
     state: CallState = CallState.RUNNING
     elapsed_ms: int = -1
     done_state: CallState = CallState.OK
-    decision: str = ""
 
     def fits(self, words: Sequence[str]) -> bool:
         """Tell whether all words, in lower case, are in agent, tool, title or state."""
@@ -78,8 +75,7 @@ class LogRows(LineSource):
             case events.ToolCallFinished():
                 self._open.pop(event.call_id, None)
                 state = CallState.OK if event.ok else CallState.FAILED
-                decision = "" if event.decision == "mode" else sanitize_line(event.decision)
-                self._set_state(event.call_id, state, event.elapsed_ms, decision)
+                self._set_state(event.call_id, state, event.elapsed_ms)
             case events.ApprovalRequested():
                 self._approvals[event.approval_id] = event.call_id
                 self._set_state(event.call_id, CallState.WAITING)
@@ -132,24 +128,19 @@ class LogRows(LineSource):
         return self._entries[self._shown[row]]
 
     def line(self, number: int) -> Line:
-        """Return a call: state, agent (where there are several), verb, what on, who decided (where there is room), time."""
+        """Return a call: state, agent (where there are several), verb, what on, time."""
         entry = self.entry(number)
         sign, role = entry.state.value
         elapsed = f" {seconds(entry.elapsed_ms / 1000)}" if entry.elapsed_ms >= _TOLD_MS else ""
         agent = f"{pad(fit(entry.name, self._agent_width), self._agent_width)} " if self._has_agents else ""
         is_ours = entry.tool in ("hook", "check")
         verb, about = (entry.tool, entry.title) if is_ours else call_words(entry.tool, entry.title)
-        decided = _DECISION_COLUMN if self.width >= _DECISION_WIDTH else 0
-        room = max(4, self.width - 4 - len(agent) - _VERB_COLUMN - decided - len(elapsed))
+        room = max(4, self.width - 4 - len(agent) - _VERB_COLUMN - len(elapsed))
         cut = fit_path if verb in PATH_VERBS else fit
         return (
             (f" {sign} ", role),
             (f"{agent}{verb.lower():<{_VERB_COLUMN}}", "muted"),
             (pad(cut(about, room), room), ""),
-            (
-                f" {fit(entry.decision, decided - 1):<{decided - 1}}" if decided else "",
-                "bad" if entry.decision == "no" else "muted",
-            ),
             (elapsed, "muted"),
         )
 
@@ -185,7 +176,7 @@ class LogRows(LineSource):
         agent, title = envelope.event.agent, sanitize_path(row.title)
         state = CallState.OK if row.is_ok else CallState.FAILED
         time, took_ms = envelope.time, row.elapsed_ms
-        self._add(LogEntry(row.call_id, time, agent, self._name(agent), row.what, title, state, took_ms, decision=row.decision))
+        self._add(LogEntry(row.call_id, time, agent, self._name(agent), row.what, title, state, took_ms))
 
     def _restore(self, event: events.FilesRestored) -> None:
         if event.action == "restore":
@@ -196,7 +187,7 @@ class LogRows(LineSource):
                 state = entry.done_state if event.action == "redo" else CallState.UNDONE
                 self._set_state(call_id, state, entry.elapsed_ms)
 
-    def _set_state(self, call_id: str, state: CallState, elapsed_ms: int = -1, decision: str = "") -> None:
+    def _set_state(self, call_id: str, state: CallState, elapsed_ms: int = -1) -> None:
         row = self._rows.get(call_id)
         if row is not None:
             entry = self._entries[row]
@@ -204,7 +195,6 @@ class LogRows(LineSource):
             if state is CallState.FAILED:
                 entry.done_state = state
             entry.elapsed_ms = elapsed_ms
-            entry.decision = decision or entry.decision
             first = bisect_left(self._shown, row)
             is_in = self._shown[first : first + 1] == [row]
             self._shown[first : first + is_in] = [row] if row < self._scanned and entry.fits(self._words) else []

@@ -76,7 +76,7 @@ async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:
         fill(log, [ToolCallFinished(call_id="b", tool="read", ok=False, result="", elapsed_ms=1, decision="no")])
         await settled(pilot)
         assert log.source.counts == (1, 3)
-        assert screen_lines(log)[0].split() == ["✗", "main", "read", "two.py", "no"]
+        assert screen_lines(log)[0].split() == ["✗", "main", "read", "two.py"]
         log.narrow("running")
         await settled(pilot)
         fill(log, [finished("a")])
