@@ -433,7 +433,8 @@ def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
     question = getattr(top, "question", None)
     if question is not None:
         shown = command("question.reply"), command("question.chat").ways[0]
-        return shown if question.dialog.letters.type_on is not None else (), question.closing
+        found: Sequence[Command] = shown if question.dialog.letters.type_on is not None else ()
+        return found, "back" if question.dialog.inner else question.closing
     return top.key_verbs() if isinstance(top, VeiledScreen) else None
 
 

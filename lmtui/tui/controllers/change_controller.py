@@ -13,7 +13,7 @@ from lmtui.core.permissions.rules import SOURCES, Rule
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import Changes, Files, Restoration
-from lmtui.tui.commands import Command, Scope, command, first_key, key_of, of_scope
+from lmtui.tui.commands import Command, Scope, key_of, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, join_roles, pad
@@ -30,22 +30,10 @@ from lmtui.tui.workbench_api import Handler, WorkbenchApi, wanted_session
 TURN_CELLS = 56
 
 
-GROUPS: dict[str, tuple[str, StyleRole, str]] = {
-    "deny": ("DENY", "bad", "never happens"),
-    "ask": ("ASK", "warn", "always asks first"),
-    "allow": ("ALLOW", "good", "happens without asking"),
-}
+GROUPS: dict[str, StyleRole] = {"deny": "bad", "ask": "warn", "allow": "good"}
 _UNMATCHED = "matches no file"
 KEPT = frozenset(SOURCES.values())
-EMPTY = f"""\
-No rules yet. Only the mode decides what needs approval ({first_key(command("mode.choose"))}).
-
-Rules come from three places:
-  an approval   {first_key(command("request.session"))} for this session, {first_key(command("request.always"))} for longer
-  settings      allow, ask and deny in config.toml
-  flags         --allow "Shell(git status*)"  --deny "Write(keys/**)"
-
-Deny comes before ask, ask before allow, all of them before the mode."""
+EMPTY = f"No rules yet. {key_of('request.always')} in an approval adds one."
 
 
 class Rules(ListDialog[Rule | str, None]):
@@ -82,7 +70,7 @@ class Rules(ListDialog[Rule | str, None]):
     def line(self, row: Rule | str, width: int) -> Line:
         """Return a rule, or the heading of those with the same effect."""
         if isinstance(row, str):
-            return _heading(row) if row else ()
+            return ((row.capitalize(), join_roles("strong", GROUPS[row])),) if row else ()
         return rule_line(row, width, is_unmatched=row in self._unmatched)
 
     def about(self, row: Rule | str | None) -> tuple[str, Sequence[Command]]:
@@ -114,9 +102,7 @@ def after_words(rule: Rule) -> str:
     """Return what revoking does, and for a rule that is elsewhere where it is to be changed."""
     if rule.source in KEPT:
         return "It is gone for good."
-    return (
-        f"It stops for this session only: to be rid of it, change {rule.effect} in the settings (lmtui config show says where)."
-    )
+    return f"For this session only. To remove it, edit {rule.effect} in the settings."
 
 
 def rule_line(rule: Rule, width: int, *, is_unmatched: bool = False) -> Line:
@@ -124,11 +110,6 @@ def rule_line(rule: Rule, width: int, *, is_unmatched: bool = False) -> Line:
     source = sanitize_line(rule.source) + (f", {_UNMATCHED}" if is_unmatched else "")
     room = max(12, width - len(source) - 4)
     return (f"  {pad(fit_middle(escape_invisible_line(str(rule)), room), room)}", ""), (f"  {source}", "muted")
-
-
-def _heading(effect: str) -> Line:
-    word, role, meaning = GROUPS[effect]
-    return (word, join_roles("strong", role)), (f"  {meaning}", "muted")
 
 
 _VERBS = {"undo": "undo", "redo": "redo", "restore": "revert", "rewind": "rewind"}

@@ -217,7 +217,7 @@ class Approval(Question[Decided]):
             if text.strip():
                 _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
-        self.dialog.write("approve.edit", "Edit the command (the model will see it)", run, self.request.text)
+        self.dialog.write("approve.edit", "Edit command (the model sees it)", "run once", run, self.request.text)
         self.dialog.restart_delay()
 
     def _review_all(self) -> None:
@@ -236,7 +236,7 @@ class Approval(Question[Decided]):
         def refuse(reason: str) -> None:
             _ = self.dialog.dismiss(Answer(Outcome.NO, feedback=reason.strip()))
 
-        self.dialog.write("request.because", f"{verb} with reason (sent to the model)", refuse)
+        self.dialog.write("request.because", f"{verb} with reason (sent to the model)", verb.lower(), refuse)
 
 
 _DECIDED: dict[bool | None, tuple[str, StyleRole, str]] = {
@@ -434,7 +434,7 @@ class PlanQuestion(Question[PlanAnswer | Dismissed | None]):
             "plan.approve": lambda: self._approve(()),
             "plan.grant": self._list_grants,
             "plan.edit": lambda: self.dialog.run_worker(self._edit(), group="edit-plan", exclusive=True),
-            "plan.revise": lambda: self.dialog.write("plan.revise", "What should change? (sent to the model)", self._revise),
+            "plan.revise": lambda: self.dialog.write("plan.revise", "What should change?", "send", self._revise),
             "plan.reject": lambda: self._answer(lambda plans: plans.reject(self._asked.proposal_id), said),
         }
 

@@ -17,7 +17,7 @@ from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.sanitize import escape_invisible_line, sanitize, sanitize_line, show_controls
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind
-from lmtui.tui.commands import command, first_key
+from lmtui.tui.commands import key_of
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.diff_layout import diff_lines
 from lmtui.tui.lines.page_view import whole_line, whole_text
@@ -135,7 +135,7 @@ def explanation(request: ApprovalRequested, state: SessionState) -> list[str]:
         return [why, ran, "Files whose deletion is undecided stay. What is applied can be undone."]
     found = [why]
     if dangers:
-        found.append(f"Dangerous: {'; '.join(sanitize_line(escape_invisible_line(each.text)) for each in dangers)}.")
+        found.append(f"Only {key_of('approve.anyway')} allows it, once: it is dangerous.")
     elif [*request.uncovered] != new_parts(request):
         found.append(f"No rule allows  {',  '.join(map(escape_invisible_line, request.uncovered))}")
     if request.tool == SHELL:
@@ -143,9 +143,12 @@ def explanation(request: ApprovalRequested, state: SessionState) -> list[str]:
     elif has_difference(request):
         found.append("Nothing is written before you allow it. What is written can be undone.")
     if request.suggested_rule and not dangers:
-        keys = [first_key(command(each)) for each in ("request.session", "request.always")]
-        rule = escape_invisible_line(request.suggested_rule)
-        found.append(f"{keys[0]} also allows {rule} until this session ends, {keys[1]} adds a rule that you choose.")
+        rule, session, always = (
+            escape_invisible_line(request.suggested_rule),
+            key_of("request.session"),
+            key_of("request.always"),
+        )
+        found.append(f"{session} also allows {rule} until this session ends, {always} adds a rule that you choose.")
     return found
 
 

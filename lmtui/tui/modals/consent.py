@@ -571,43 +571,49 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self, title: str, content: Widget, keys: str, done: Callable[[], object] | None = None, *below: Widget
     ) -> None:
         """Show something in the place of the answers; with `done`, which enter does, it has the keys."""
-        if self.inner is not None:
-            _ = self.inner.remove()
+        self.close_inner()
         head = [Static(title, markup=False)] if title else []
-        inner = Vertical(*head, content, *below, Static(keys, classes="hint", markup=False), classes="inner")
-        self.inner, self._done, self._choices.display = inner, done, False
+        self.inner = Vertical(*head, content, *below, Static(keys, classes="hint", markup=False), classes="inner")
+        self._done, self._choices.display = done, False
         _ = self._box.mount(self.inner)
         if done is not None:
             content.focus()
-        self.fit.later()
+        self._tell_keys()
 
     def close_inner(self) -> None:
         """Show the answers again."""
         if self.inner is not None:
             _ = self.inner.remove()
+            self.question.body.focus()
+            self.restart_delay()
         self.inner = self._done = None
         self._choices.display = True
-        self.question.body.focus()
-        self.restart_delay()
+        self._tell_keys()
+
+    def _tell_keys(self) -> None:
         self.fit.later()
+        if (bench := self.fit.chat.workbench) is not None:
+            bench.draw_focus()
 
     def action_why(self) -> None:
         """Say why it is asked, what the answers mean, and which other keys there are; again: the answers."""
         if self.inner is not None:
             self.close_inner()
             return
-        shown = {each.id for each in self._buttons()}
+        shown = self._choices.drawn
         ways = [
             way for each in (*self.question.choices(), *of_scope(Scope.QUESTION)) if each.id not in shown for way in each.ways
         ]
         lines = Content("\n").join([Content(line) for line in self.question.reasons()])
         self.open_inner("", Static(lines, markup=False), f"{hint_text(ways)} · Esc back".removeprefix(" · "))
 
-    def write(self, draft: str, title: str, done: Callable[[str], object], text: str = "") -> None:
-        """Let a text be written; what is there stays while the question is open."""
+    def write(self, draft: str, title: str, verb: str, done: Callable[[str], object], text: str = "") -> None:
+        """Let a text be written, which stays while the question is open; `verb` says what enter does."""
         field = AnswerField(draft, self.question.drafts.get(draft, text))
         field.move_cursor(field.document.end)
-        self.open_inner(title, field, f"{hint_text(of_scope(Scope.EDIT))} · Esc back", lambda: done(field.text))
+        send, newline = of_scope(Scope.EDIT)
+        keys = f"{hint_text((replace(send, hint=verb), newline))} · Esc back"
+        self.open_inner(title, field, keys, lambda: done(field.text))
 
     @on(TextArea.Changed)
     def _keep_draft(self, event: TextArea.Changed) -> None:

@@ -188,9 +188,10 @@ def _amount(part: EffectPart) -> str:
 
 
 def patches_of_part(part: EffectPart) -> tuple[FilePatch, ...]:
-    """Return the change of a part; it says so where it is cut."""
+    """Return the change of a part, nothing for binary content; it says so where it is cut."""
     note = "the rest is not shown" if len(part.diff) >= _LONGEST_DIFF else ""
-    return tuple(replace(each, note=note) for each in parse_patch(part.diff, part.path))
+    is_text = not {"\0", "\ufffd"} & {*part.diff}
+    return tuple(replace(each, note=note) for each in parse_patch(part.diff, part.path)) if is_text else ()
 
 
 class HunkList(DiffView, inherit_bindings=False):

@@ -276,7 +276,7 @@ def _notice(text: str, tone: Tone, room: int) -> list[Content]:
 
 
 Hint = tuple[str, str, str]
-_KEPT = (".no", ".reject")  # the way out is always a button
+_KEPT = (".no", ".reject", ".anyway")  # the way out is always a button, and the only way in
 
 
 class ChoiceRows(VerbRows):
@@ -287,6 +287,7 @@ class ChoiceRows(VerbRows):
 
     _buttons: Sequence[Command] = ()
     _hints: Sequence[Hint] = ()
+    drawn: Collection[str] = ()
     tone = "$warning"
 
     def show(self, buttons: Sequence[Command], hints: Sequence[Hint], *, chosen: str, dim: Collection[str]) -> None:
@@ -305,6 +306,7 @@ class ChoiceRows(VerbRows):
             if not spare:
                 break
             buttons.remove(spare[-1])
+        self.drawn = {each.id for each in buttons}
         return rows if height >= ONE_ROW_BELOW else rows[:1]
 
     def _button(self, each: Command) -> Content:

@@ -49,7 +49,7 @@ async def a_rule_of_the_settings_says_where_it_is_changed(driver: Driver) -> Non
     await at_rules(driver, SET)
     await driver.press("d", to="Confirm")
     text = " ".join(driver.text(".box").split())
-    assert "It stops for this session only" in text
+    assert "For this session only" in text
     assert "change deny in the settings" in text
 
 
