@@ -5,17 +5,17 @@ from __future__ import annotations
 _WORDS = r"""
 workbench: assert [Tok('c')] | approval_command: -m build --wheel | approval_edit: Mode normal asks |
 switcher: release notes | first_run: Choose the model | help: Toggle plan mode | approval_long: part-02.tar.gz |
-approval_edited: -m build --sdist | approval_always: this session and | approval_why: here: 2 commands |
-approval_batch: no rule is saved | changes: 1 + def test_nested(): | undo: Undo: the last 2 | undone: dimmed messages |
+approval_edited: -m build --sdist | approval_always: everywhere | approval_why: It would run here |
+approval_batch: no rule is saved | changes: 1 + def test_nested(): | undo: Undo last 2 steps? | undone: dimmed messages |
 rules: Edit(parser/**) | trust: permission rule | trusted: TOKEN, may reach | completion: List skills, use |
 settings: temperature, 0 to | attempts: Best: all checks | chat_search: N previous |
-chat_call: text: line 0 of | hooks: hook PostToolUse | checks_red: check --no-cache | approval_hunks: f Reject with |
-changes_against_git: str, depth: int) | approval_effect: ] ask Mara about | effect_review: n discard all |
+chat_call: text: line 0 of | hooks: hook PostToolUse | checks_red: check --no-cache | approval_hunks: n Reject |
+changes_against_git: str, depth: int) | approval_effect: ] ask Mara about | effect_review: n Discard all |
 files: __init__.py | files_found: parser/tests/test_lexer.py | viewer: behind a comment; |
 batch_tasks: also changed by | jobs: 13:05: blocked | mcp: mcp-git 1.28.0, | mcp_tools: Tools of git | mcp_form: Name of the |
 memory_inbox: again: pytest -q | skills: WebSearch, which |
 usage: 720k tokens read | models: window 4,096 of | model_roles: llama3.2:3b; new | pipeline: #28 Nested comments |
-plan_question: comments, as in | plan_read: -rf .pytest_cache | plan_grants: Write(README.md) | plan_waits: Alt+D to return |
+plan_question: 1. Count how deep | plan_read: -rf .pytest_cache | plan_grants: Write(README.md) | plan_waits: Set aside · F3 |
 start_page: 12 files changed | prompt_paths: compare @lex | prompt_tokens: #1] and it looks | prompt_queue: over everything |
 plan: ask about U+2028 | agent_chat: things to change, | log_filtered: 1 of 6 |
 switcher_open: release notes | fork: and the original | window_use: re-reads 740
