@@ -211,21 +211,6 @@ class EffectPage(Vertical):
     `title` and `note` are the ends of the first row.  Where there are fewer than 100 columns, the list is above the change.
     """
 
-    DEFAULT_CSS = """
-    EffectPage { height: 1fr; background: $background; }
-    EffectPage #effect-title { height: 2; border-bottom: solid $edge; }
-    EffectPage #effect-body { height: 1fr; }
-    EffectPage #effect-list { width: 45%; }
-    EffectPage #effect-change { width: 1fr; border-left: solid $edge; padding: 0 0 0 1; }
-    EffectPage #effect-diff { padding: 0 1; }
-    EffectPage.-roomy #effect-body, EffectPage.-roomy #effect-title { margin-top: 1; }
-    EffectPage.-roomy #effect-head { margin-bottom: 1; }
-    EffectPage.-narrow #effect-body { layout: vertical; }
-    EffectPage.-narrow #effect-list { width: 1fr; height: 50%; }
-    EffectPage.-narrow #effect-change { border-left: none; padding: 0; }
-    EffectPage.-narrow #effect-title { height: 1; border-bottom: none; }
-    """
-
     def __init__(self, title: Sequence[Part] = (), note: Sequence[Part] = (), *, split_from: int = 89) -> None:
         super().__init__()
         self.decisions = EffectDecisions(())
@@ -431,7 +416,10 @@ class EffectApproval(Approval):
     def begin(self) -> None:
         """Show the parts."""
         self.page.changed = self.dialog.draw
-        self.page.show(self.request.parts, also_of(self.request))
+        last = self._output().rstrip().rpartition("\n")[2]
+        is_told = last and not self.request.limits.startswith("exit 0")
+        why = [f"it ended with: {last}"] if is_told else []
+        self.page.show(self.request.parts, [*why, *also_of(self.request)])
 
     def take_over(self, before: Question[Any]) -> None:
         """Go on with what was chosen."""
