@@ -259,11 +259,11 @@ class ChatBehind:
 
     def columns(self, width: int) -> tuple[int, int]:
         """Return from which column of a screen up to which a question goes."""
-        bench = self.workbench
-        region = bench.panes.chat_pane.region if bench is not None else Region()
+        region = self.workbench.panes.chat_pane.region if self.workbench is not None else Region()
         if width < WHOLE_WIDTH_BELOW or region.width < LEAST_CHAT:
             return 0, width
-        return region.x, width if self._dialog.question.takes_side else region.right
+        right = width if self._dialog.question.takes_side else region.right
+        return region.x + 1, right  # its bar is below that of the prompt
 
     def cover(self, top: int | None) -> None:
         """Keep the end of the conversation above a row of the screen; None: it is free again."""
