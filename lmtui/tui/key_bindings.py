@@ -42,7 +42,7 @@ PROMPT: tuple[Command, ...] = (
             "edit"),
         ("prompt.drop", "Discard queued message", "Delete the last queued message.", "alt+x", "discard"),
         ("prompt.unfold", "Unfold paste", "Replace a folded paste with its text.", "", "unfold"),
-        ("prompt.image", "Paste image", "Paste the image from the clipboard into the prompt.", "alt+i", "image"),
+        ("prompt.image", "Paste image", "Paste the image from the clipboard into the prompt.", "", "image"),
         ("prompt.editor", "Open editor", "Edit the prompt in your editor (VISUAL or EDITOR).", "ctrl+g",
             "editor"), is_first=True, is_rare=True),
     Command("plan.toggle", Scope.PROMPT, "Toggle plan mode", "Switch plan mode on or off, from the next tool call.",

@@ -162,11 +162,12 @@ class Picker(ListDialog[Choice, str | None]):
         return f"{row.text} {row.note} {row.words}"
 
     def matching(self, rows: Sequence[Choice | str], typed: str) -> Sequence[Choice]:
-        """Return the choices that fit, those first whose names do."""
+        """Return the choices that fit, those first whose names do, or other words for them."""
         del rows
         found = super().matching([each for each in (*self.choices, *self.hidden) if each.group not in self.REPEATED], typed)
         words = typed.lower().split()
-        return sorted(found, key=lambda each: not all(word in each.text.lower() for word in words))
+        names = {each: f"{each.text} {each.words}".lower() for each in found}
+        return sorted(found, key=lambda each: not all(word in names[each] for word in words))
 
     def cells(self, row: Choice) -> Sequence[Cell]:
         """Return a choice with its group, its note and its key."""
