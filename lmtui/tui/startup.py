@@ -128,8 +128,8 @@ class FirstRun(ListDialog[FirstRow, bool]):
                 details = "asking…" if self._found is None else "no answer"
                 rows.append(FirstRow("", waits, kind, short_address(url), "", details))
         rows += [FirstRow(KEEP, (" ", ""), "Continue", "with " + self._lacking.url)] if self._lacking is not None else []
-        rows.append(FirstRow(OTHER, ("+", "muted"), "Server URL…", "", "", "with an API key if it needs one"))
-        return [*rows, FirstRow(DEMO, ("▸", "muted"), "Demo", "", "", "a scripted model, nothing to install")]
+        rows.append(FirstRow(OTHER, ("+", "muted"), "Server URL…", "", "", "asks for a key, too"))
+        return [*rows, FirstRow(DEMO, ("▸", "muted"), "Demo", "", "", "a scripted model")]
 
     def key(self, row: FirstRow) -> str:
         """Return what is chosen."""

@@ -45,7 +45,7 @@ async def test_skills_notes_servers_and_hooks_wait_until_they_are_trusted_and_a_
     before = await program.run(*run)
     assert seen() == [False, False, False, True, False]
     used, _ = of(before, "tool_call_finished")
-    assert (used["ok"], "trust" in used["result"]) == (False, True)
+    assert (used["ok"], "approval" in used["result"]) == (False, True)
     assert any("left out" in notice["text"] for notice in of(before, "notice"))
     assert "needs approval" in (await program.run("mcp", "--sandbox", "process")).out
     made.unlink()

@@ -148,7 +148,7 @@ def test_one_whose_file_was_changed_is_not_called(workspace: Path, tmp_path: Pat
     assert file.stat().st_mode & 0o777 == 0o600
     found = json.loads(file.read_text())
     file.write_text(json.dumps({**found, "source": "import os\ndef shorten(text: str) -> str: ...\n"}))
-    with pytest.raises(ToolError, match="not what you said yes to"):
+    with pytest.raises(ToolError, match="not the one you approved"):
         _ = tools(workspace).named("skill__shorten")
     assert "skill__shorten" not in [spec.name for spec in SkillTools(ToolRegistry(), tools(workspace)).offer(ToolSet.FULL, 0)]
     file.write_text("{")

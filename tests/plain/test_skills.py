@@ -9,7 +9,7 @@ def test_skills_are_listed_and_followed() -> None:
     host.extensions.skills.known, host.extensions.skills.tools = some_skills(), some_tools()
     paper, _ = talk("/skill", "/skills changelog at noon", "/skill deploy", host=host)
     said = "\n".join(paper.said)
-    assert f"✓ {'changelog':<24} {'yours':<12} 13 tokens told, 1,210 read" in said
+    assert f"✓ {'changelog':<24} {'yours':<12} 13 tokens in each request, 1,210 once used" in said
     assert f"? {'deploy':<24} {'this folder':<12} needs approval" in said
     assert f"✓ {'skill__count_words':<24} {'tool':<12} 58 tokens" in said
     assert "error: no skill 'deploy'" in said
@@ -24,7 +24,7 @@ def test_the_skill_in_use_is_marked_and_ended() -> None:
     said = "\n".join(
         talk(*begin, "/skill", "/skill off deploy", "/skill off write-tests", "/skill off", "/skill off", host=host)[0].said
     )
-    assert f"✓ {'changelog':<24} {'yours':<12} in use; 13 tokens told" in said
+    assert f"✓ {'changelog':<24} {'yours':<12} in use; 13 tokens in each request" in said
     assert "error: the skill deploy is not in use" in said
     assert "Skill ended: write-tests\n" in said
     assert "Skill ended: changelog" in said

@@ -131,6 +131,6 @@ def some_tools() -> list[PromotedTool]:
             "skill__count_words", "count_words", "Count the words of a text file.", source, "tools/words.py", "d1", tokens=58
         ),
         PromotedTool(
-            "skill__draw", "draw", "Draw.", "", "tools/draw.py", "d2", tokens=31, problem="its file is not what you said yes to"
+            "skill__draw", "draw", "Draw.", "", "tools/draw.py", "d2", tokens=31, problem="its file is not the one you approved"
         ),
     ]

@@ -118,7 +118,7 @@ _NEEDS = {
 
 def about(server: McpServer) -> str:
     """Return what there is to know of a server, on a few lines."""
-    tools = f"{pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are told" if server.tools else ""
+    tools = f"{pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are sent" if server.tools else ""
     place = f"runs in: {server.place}" if server.place and server.transport == "stdio" else server.transport
     first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
     problem = two_sentences(server.problem, server.hint)

@@ -79,7 +79,7 @@ def skill_facts(skill: Skill) -> tuple[str, ...]:
 
 def tool_facts(tool: PromotedTool) -> tuple[str, ...]:
     """Return what there is to know of a promoted tool, a line each."""
-    lines = (tool.description, f"{tool.function} of {tool.origin}, as it was when you said yes", tool.problem)
+    lines = (tool.description, f"{tool.function} of {tool.origin}, as you approved it", tool.problem)
     return tuple(sanitize_line(line) for line in lines if line)
 
 

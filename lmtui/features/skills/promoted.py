@@ -37,7 +37,7 @@ _MAX_BYTES = 262_144
 _MOST_TOOLS = 100
 _MAX_COMMAND_BYTES = 120_000  # Linux gives one word of a command line 128 KiB
 _SUMMARY_CHARS = 80
-_CHANGED = "its file is not what you said yes to; remove it (/skill) and promote it again"
+_CHANGED = "its file is not the one you approved; remove it (/skills) and promote it again"
 _RUNNER = """\
 import asyncio, inspect, json, os, sys
 source, function, given, mark = sys.argv[1:5]
