@@ -262,8 +262,7 @@ class ChatBehind:
         region = self.workbench.panes.chat_pane.region if self.workbench is not None else Region()
         if width < WHOLE_WIDTH_BELOW or region.width < LEAST_CHAT:
             return 0, width
-        right = width if self._dialog.question.takes_side else region.right
-        return region.x + 1, right  # its bar is below that of the prompt
+        return region.x, width if self._dialog.question.takes_side else region.right  # its bar covers that of the prompt
 
     def cover(self, top: int | None) -> None:
         """Keep the end of the conversation above a row of the screen; None: it is free again."""
