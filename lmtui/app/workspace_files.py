@@ -13,10 +13,8 @@ from pathlib import Path
 from watchfiles import Change
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from lmtui.app.folder_rules import unmatched
 from lmtui.app.settings_trust import OWN_SETTINGS, read_own_settings
 from lmtui.core.errors import SandboxError
-from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import (
     MAX_PATHS,
@@ -195,9 +193,6 @@ class WorkspaceFiles:
         found, is_cut = await (await self._sandbox()).listing.paths(MAX_PATHS)
         self.paths_note = f"only the first {MAX_PATHS:,} files are searched" if is_cut else ""
         return found
-
-    async def unmatched(self, rules: Sequence[Rule]) -> Sequence[Rule]:
-        return await asyncio.to_thread(unmatched, rules, self._workspace())
 
     async def git_status(self) -> Mapping[str, GitState]:
         return await (await self._sandbox()).listing.git_status()

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.line_diff import hunk_spans
-from lmtui.core.permissions.rules import Rule
 from lmtui.core.remote_marks import kept_back, mirrored, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 
@@ -254,10 +253,6 @@ class Files(Protocol):
     @open_to_network
     def paths_note(self) -> str:
         """Return what the paths returned last leave out, in words, else an empty string."""
-
-    @open_to_network
-    async def unmatched(self, rules: Sequence[Rule]) -> Sequence[Rule]:
-        """Return the rules about paths that match no file or folder, ignored ones included."""
 
     @open_to_network
     async def git_status(self) -> Mapping[str, GitState]:

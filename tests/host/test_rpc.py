@@ -70,7 +70,7 @@ SessionHost: setup_note switch_model workspace
 Session: answer budget call_form id interrupt is_running mode rename rules set_budget set_mode set_model steer submit wait_idle
 Archive: delete find fork look_up sessions
 WorkspaceAttempts: again begin discard follow_changes is_running listed review stop task use
-Files: changed git_changes git_status list paths paths_note read unmatched watch
+Files: changed git_changes git_status list paths paths_note read watch
 Extensions: names
 PromptSource: read
 Jobs: follow_changes is_scheduled known pause read remove resume run_now

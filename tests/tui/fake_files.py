@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.permissions.rules import Rule
 from lmtui.core.workspace import MAX_SHOWN_BYTES, DirEntry, FileChange, FileContent, FolderListener, FoldersChanged, GitState
 
 CONTENTS = {
@@ -29,7 +28,6 @@ class FakeFiles:
         self.differences: list[FileChange] = []
         self.problem = ""
         self.paths_note = ""
-        self.unmatched_rules: list[Rule] = []
         self._root = root or Path("/home/ada/src/parser")
         self._listeners: list[FolderListener] = []
 
@@ -37,9 +35,6 @@ class FakeFiles:
         self.asked.append("paths")
         left_out = [path for path, state in self.git.items() if state is GitState.IGNORED]
         return [path for path in self.contents if not any(path == each or path.startswith(f"{each}/") for each in left_out)]
-
-    async def unmatched(self, rules: Sequence[Rule]) -> Sequence[Rule]:
-        return [rule for rule in rules if rule in self.unmatched_rules]
 
     async def git_status(self) -> Mapping[str, GitState]:
         self.asked.append("git")

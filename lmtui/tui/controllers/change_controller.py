@@ -12,7 +12,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.permissions.rules import SOURCES, Rule
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session
-from lmtui.core.workspace import Changes, Files, Restoration
+from lmtui.core.workspace import Changes, Restoration
 from lmtui.tui.commands import Command, Scope, key_of, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
@@ -31,7 +31,6 @@ TURN_CELLS = 56
 
 
 GROUPS: dict[str, StyleRole] = {"deny": "bad", "ask": "warn", "allow": "good"}
-_UNMATCHED = "matches no file"
 KEPT = frozenset(SOURCES.values())
 EMPTY = f"No rules yet. {key_of('request.always')} in an approval adds one."
 
@@ -41,20 +40,12 @@ class Rules(ListDialog[Rule | str, None]):
 
     NAME, HEADING, TAB, SCOPE, CHOOSING = "rules", "Rules", "rules.show", Scope.REVOKE, ""
 
-    def __init__(self, session: Session, files: Files | None) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session, self._files = session, files
-        self._unmatched: frozenset[Rule] = frozenset()
+        self._session = session
 
     def on_mount(self) -> None:
         self.call_after_refresh(self._read)
-        if self._files is not None and self._session.rules:
-            self.run_worker(self._look_for_files(self._files), group="unmatched", exclusive=True)
-
-    async def _look_for_files(self, files: Files) -> None:
-        self._unmatched = frozenset(await files.unmatched(self._session.rules))
-        if self._unmatched and self.is_attached:
-            self._read()
 
     def _read(self) -> None:
         rows: list[Rule | str] = []
@@ -71,14 +62,15 @@ class Rules(ListDialog[Rule | str, None]):
         """Return a rule, or the heading of those with the same effect."""
         if isinstance(row, str):
             return ((row.capitalize(), join_roles("strong", GROUPS[row])),) if row else ()
-        return rule_line(row, width, is_unmatched=row in self._unmatched)
+        source = sanitize_line(row.source)
+        room = max(12, width - len(source) - 4)
+        return (f"  {pad(fit_middle(escape_invisible_line(str(row)), room), room)}", ""), (f"  {source}", "muted")
 
     def about(self, row: Rule | str | None) -> tuple[str, Sequence[Command]]:
         """Return a rule whole."""
         if row is None or isinstance(row, str):
             return EMPTY, ()
-        note = f"  ·  {_UNMATCHED}" if row in self._unmatched else ""
-        return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}{note}", of_scope(Scope.REVOKE)
+        return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}", of_scope(Scope.REVOKE)
 
     @work(group="rules", exclusive=True)
     async def action_rules_revoke(self) -> None:
@@ -103,13 +95,6 @@ def after_words(rule: Rule) -> str:
     if rule.source in KEPT:
         return "It is gone for good."
     return f"For this session only. To remove it, edit {rule.effect} in the settings."
-
-
-def rule_line(rule: Rule, width: int, *, is_unmatched: bool = False) -> Line:
-    """Return a rule and where it came from in aligned columns."""
-    source = sanitize_line(rule.source) + (f", {_UNMATCHED}" if is_unmatched else "")
-    room = max(12, width - len(source) - 4)
-    return (f"  {pad(fit_middle(escape_invisible_line(str(rule)), room), room)}", ""), (f"  {source}", "muted")
 
 
 _VERBS = {"undo": "undo", "redo": "redo", "restore": "revert", "rewind": "rewind"}
@@ -275,10 +260,8 @@ class ChangeController:
                 prompt.replace_text(text)  # what was said can be said again, in other words
 
     def _show_rules(self) -> None:
-        active, host = self._workbench.active, self._workbench.sessions.host
-        if active is not None:
-            files = host.files if host is not None else None
-            _ = self._workbench.app.push_screen(Rules(active.session, files))
+        if (active := self._workbench.active) is not None:
+            _ = self._workbench.app.push_screen(Rules(active.session))
 
     def _tell(self, text: str, *, is_error: bool = False) -> None:
         """Say something where the user looks: above the prompt, or over the screen that is open."""
