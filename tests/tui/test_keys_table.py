@@ -79,7 +79,7 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.TRUST: ("trust",),
     Scope.EFFECTS: ("approval_effect",),
     Scope.SETTINGS: ("settings",),
-    Scope.READING: ("approval_why",),
+    Scope.READING: ("mcp_tools",),
     Scope.PICKER: ("models",),
     Scope.CONFIRM: ("workbench", "ctrl+q"),
     Scope.HELP: ("help",),

@@ -35,6 +35,7 @@ from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, TABLE, Command, command, first_key, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
+from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.modals.effect_question import EffectReviewScreen
 from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice, VeiledScreen
@@ -303,6 +304,8 @@ class AppController:
     def _show_palette(self) -> None:
         """Show all commands of the place where one is, to choose one."""
         app, screen = self._app, self._app.screen
+        if isinstance(screen, ConsentDialog):
+            screen.action_leave_for("app.palette")
         if self._here not in PALETTE_SCOPES:
             return
         found = [each for each in of_scope(Scope.APP, self._here) if each.id != "app.palette"]

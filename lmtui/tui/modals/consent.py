@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingsMap, BindingType
+from textual.binding import BindingsMap, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Region
@@ -427,13 +427,9 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self.fit = BodyFit(self, self._box)
         self._outer = {way.id: way for each in (*of_scope(Scope.WORKBENCH), command("app.palette")) for way in each.ways}
         own = [*bindings_of(question.commands()), *bindings(Scope.QUESTION, Scope.APP, Scope.MOVING)]
-        outer = [
-            Binding(",".join(way.bound_keys), f"leave_for('{way.id}')", way.title, show=False, id=f"outer.{way.id}")
-            for way in self._outer.values()
-            if way.bound_keys
-        ]
+        ways = self._outer.values()
+        outer = bindings_of(replace(way, runs=f"leave_for('{way.id}')", is_first=False) for way in ways)
         keys = {**BindingsMap(outer).key_to_bindings, **BindingsMap(own).key_to_bindings}
-        keys |= {key: BindingsMap(outer).key_to_bindings[key] for key in command("app.palette").bound_keys}
         self._bindings = BindingsMap.from_keys({**self._bindings.key_to_bindings, **keys})
 
     def compose(self) -> ComposeResult:
