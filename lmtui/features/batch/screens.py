@@ -16,7 +16,7 @@ from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
-_MOST_LINES = 5
+LOOK_S, _MOST_LINES = 2.0, 5
 _WORDS = {"green": "pass", "red": "checks fail", "": "waiting"}
 _SIGNS: dict[str, Span] = {"green": ("✓", "good"), "unverified": ("✓", "good"), "unchanged": ("–", "muted"), "": ("○", "muted")}
 
@@ -35,7 +35,6 @@ class BatchList(ListDialog[TaskResult, None]):
     NAME, HEADING, TAB, CHOOSING, FILTER = "batch", "Batch", "batch.show", "review", "task or file"
     COLUMNS = (Column(most=1), Column(most=7), Column("task"), Column("lines", 14, is_right=True), Column("result", 18))
     VERBS = (("yes", "accept"), ("yes_all", "accept all"), ("no", "reject"), ("run", "resume"), ("stop", "stop"))
-    REFRESH_S = 2.0
 
     def __init__(
         self, batches: WorkspaceBatches, words: str, workbench: WorkbenchApi, open_session: Callable[[str], object]
@@ -55,6 +54,7 @@ class BatchList(ListDialog[TaskResult, None]):
         if not self._is_open:
             self._is_open = True
             self._state = BatchState(await self._batches.open(self._words, self._session_id()))
+            self.set_interval(LOOK_S, self.reload)  # not before: what begins is not broken off
         self._state = found = await self._batches.read(self._state.path)
         left = sum(row.is_open for row in found.rows)
         self.box.count(found.summary if not found.progress else f"{left} to review" if left else "")
