@@ -89,7 +89,7 @@ class ThemePalette:
 
 
 def kind_text(file: Path) -> tuple[str, str]:
-    """Return whether a theme is dark or light, and what its first line says of it, or that it is broken.  Reads the file."""
+    """Return whether a theme is dark or light, or broken, and what its first line says.  Blocks."""
     try:
         kind = "Dark" if read_palette(file).is_dark else "Light"
     except ThemeError:

@@ -40,7 +40,7 @@ class JobList(ListDialog[JobRecord, str | None]):
     def __init__(self, jobs: Jobs, now: Callable[[], datetime]) -> None:
         super().__init__()
         self._jobs, self._now = jobs, now
-        self.ends = [jobs.follow_changes(lambda records: self.show(by_time(records)))]
+        self.ends = [jobs.follow_changes(lambda _: self.reload())]
 
     async def rows(self) -> Sequence[JobRecord]:
         """Read the jobs."""

@@ -40,9 +40,11 @@ from lmtui.tui.modals.effect_question import EffectReviewScreen
 from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice, VeiledScreen
 from lmtui.tui.terminal_app import ThemedApp
+from lmtui.tui.timing import call_after
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, wanted_session
 
 QUICK_S = 0.1
+RESTS_S = 0.08  # of the bar, before all of the screen is made again
 UNMERGED = "{files} not merged. The changes are saved as a patch; the session shows where."
 
 
@@ -221,7 +223,7 @@ def every_key() -> list[Choice]:
 
 
 class Help(Picker):
-    """Lists what the keys do here and the usual commands, or all; enter runs what can be run on the screen below."""
+    """Lists what the keys do here and the usual commands, or all; enter runs what can be run."""
 
     NAME, SCOPE = "help", Scope.HELP
     REPEATED = (HERE, USUAL)  # under all keys, too
@@ -329,13 +331,11 @@ class AppController:
         choices.sort(key=lambda each: (each.group, each.text))
 
         def preview(name: str) -> None:
-            if name != app.theme:
+            if picker.is_current and (row := picker.current) is not None and row.id == name != app.theme:
                 app.use_theme(name)
 
-        _ = app.push_screen(
-            Picker("Theme", choices, chosen=before, marked=preview),
-            lambda name: preview(before) if name is None else self._use_theme(name),
-        )
+        picker = Picker("Theme", choices, chosen=before, marked=lambda name: call_after(app, RESTS_S, lambda: preview(name)))
+        _ = app.push_screen(picker, lambda name: app.use_theme(before) if name is None else self._use_theme(name))
 
     def _use_theme(self, name: str) -> None:
         """Show a theme and keep it for the next start; one that is broken is only said."""

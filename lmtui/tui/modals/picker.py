@@ -67,7 +67,7 @@ Result = TypeVar("Result")
 
 
 class Reading(VeiledScreen[Result | None], Generic[Result]):
-    """Shows paragraphs, or what a function from a width to lines makes, with a note below, until it is closed."""
+    """Shows paragraphs, or what a function from a width to lines makes, with a note below."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.READING, Scope.APP, Scope.MOVING)
 
