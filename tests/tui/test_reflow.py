@@ -54,3 +54,15 @@ async def the_conversation_never_reflows_in_a_turn(driver: Driver, size: tuple[i
     session.end_turn()
     await step()
     assert [each for each in seen if each != first] == []
+
+
+@cases.each("size", [WIDE, (120, 30)])
+async def message_question_and_prompt_begin_in_one_column(driver: Driver, size: tuple[int, int]) -> None:
+    del size
+    driver.host.session.begin_turn("go")
+    await driver.settle()
+    bars = [row.rindex("▌") for row in driver.text().split("\n") if "▌ go" in row or "▌ Ask" in row]
+    driver.host.session.ask("a1", "make all")
+    await driver.until_shown("make all")
+    bars += [row.rindex("▌") for row in driver.text().split("\n") if "Run this command?" in row]
+    assert [len(bars), len(set(bars))] == [3, 1]

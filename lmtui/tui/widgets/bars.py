@@ -269,7 +269,7 @@ class SayLine(Static):
 def _notice(text: str, tone: Tone, room: int) -> list[Content]:
     """Return a notice behind its bar, in as many lines as its tone may have."""
     bar, style, most = TONE_STYLES[tone]
-    lines = Content.styled(sanitize(text), style).wrap(room - 3)
+    lines = Content.styled(sanitize(text).replace("`", ""), style).wrap(room - 3)
     if len(lines) > most:
         lines[most - 1 :] = [Content(" ").join(lines[most - 1 :]).truncate(room - 3, ellipsis=True)]
     return [Content.assemble(("▌ ", bar), line) for line in lines]

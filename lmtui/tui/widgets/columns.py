@@ -143,7 +143,7 @@ class Columns(Horizontal):
         is_alone = not (side_cells or room or self.query(".-over"))
         aside = max(0, cells - WIDEST_CHAT) // 2 if is_alone else 0
         self.styles.padding = (0, room + aside, 0, 0 if files_cells else aside)
-        self.files_pane.styles.margin = (0, aside, 0, 0) if files_cells and aside else None
+        self.files_pane.styles.margin = (0, aside + 1, 0, 0) if files_cells and aside else None
         self.arranged(files_cells + aside, cells - 2 * aside)
 
     def zoom(self, pane: str) -> None:
