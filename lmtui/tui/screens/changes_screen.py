@@ -133,10 +133,10 @@ def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
 class ChangeView(Enum):
     """A way to look, with its words."""
 
-    STEPS = "by step, newest first"
-    TURNS = "by turn, newest first"
-    SESSION = "the whole session, by file"
-    GIT = "against the last commit, by file"
+    STEPS = "by step"
+    TURNS = "by turn"
+    SESSION = "the whole session"
+    GIT = "against the last commit"
 
 
 Listed = tuple[list[StepRow], Sequence[FileChange]]

@@ -50,7 +50,7 @@ async def steps_turns_files_and_what_differs_from_the_last_commit_are_listed_and
     await driver.press("home", "R")
     assert "this turn changed several files" in driver.text("#changes-note")
     await driver.press("3", "home")
-    await driver.until(lambda: "by file" in driver.text("#changes-head"))
+    await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
     assert "14:0" not in driver.text("#changes-list")
     assert "Comments nest." in driver.text("#changes-diff")
     await driver.press("n", "n")
@@ -84,8 +84,8 @@ async def a_file_or_a_hunk_is_put_back_after_asking_through_the_first_step_that_
     changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
     for view, keys, wanted in (
         ("by turn", ("2", "end", "up", "r"), (step, "parser/lexer.py", 0)),
-        ("by file", ("3", "end", "up", "r"), (step, "parser/lexer.py", 0)),
-        ("by file", ("3", "home", "R"), (changes.steps()[1].id, "README.md", None)),
+        ("the whole session", ("3", "end", "up", "r"), (step, "parser/lexer.py", 0)),
+        ("the whole session", ("3", "home", "R"), (changes.steps()[1].id, "README.md", None)),
     ):
         await driver.press(keys[0])
         await driver.until(lambda view=view: view in driver.text("#changes-head"))  # type: ignore[misc]  # this view
