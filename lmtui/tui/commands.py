@@ -32,7 +32,7 @@ TABLE = CommandTable((
         ("lines.select", "Open", "Expand or collapse, or open a folder, file or call.", "enter", "open", "focused.select"),
         ("lines.copy", "Copy", "Copy the item under the cursor.", "y", "copy"),
         ("chat.turn", "Next or previous turn", "Go to the next or previous turn.",
-            "right_curly_bracket left_curly_bracket", "", "focused.jump('turn', {1|-1})")),
+            "right_curly_bracket left_curly_bracket", "", "focused.turn({1|-1})")),
     *commands_in(Scope.FILES,
         ("files.folder", "Open or close folder", "Open or close the folder.", "right left", "",
             "focused.folder('{open|close}')"),

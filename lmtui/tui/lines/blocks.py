@@ -11,7 +11,6 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import ClassVar
 
 from lmtui.core.errors import Fault
@@ -28,13 +27,6 @@ _OWN_BAR = "▌ "
 _LONG_TEXT_LINES = 24
 _SHOWN_OF_LONG = 16
 _LIVE_THINKING_CHARS = 4000
-
-
-class Mark(StrEnum):
-    """What the reader can jump to."""
-
-    TURN = "turn"
-    ERROR = "error"
 
 
 class Block:
@@ -54,11 +46,6 @@ class Block:
         self.is_folded = True
         self.is_cut_off = False
         self.seq = 0
-
-    @property
-    def marks(self) -> frozenset[Mark]:
-        """Return what kinds of jump stop here."""
-        return frozenset()
 
     @property
     def can_fold(self) -> bool:
@@ -108,11 +95,6 @@ class UserBlock(Block):
         self._text = text
         self._time = time
         self._images = tuple(images)
-
-    @property
-    def marks(self) -> frozenset[Mark]:
-        """Return that a turn begins here."""
-        return frozenset({Mark.TURN})
 
     @property
     def can_fold(self) -> bool:
@@ -197,11 +179,6 @@ class NoticeBlock(Block):
         super().__init__()
         self._level = level
         self._text = text
-
-    @property
-    def marks(self) -> frozenset[Mark]:
-        """Return that an error is here, if it is one."""
-        return frozenset({Mark.ERROR}) if self._level is Level.ERROR else frozenset()
 
     def body(self, width: int) -> list[Line]:
         """Return the text behind its sign."""
@@ -298,11 +275,6 @@ class CheckBlock(Block):
         self.check = check
         self.is_sent = False  # to the model, in its words
         self.is_short = False  # a later row says the same
-
-    @property
-    def marks(self) -> frozenset[Mark]:
-        """Return that an error is here, if it failed."""
-        return frozenset({Mark.ERROR}) if self.check.outcome is CheckOutcome.FAILED else frozenset()
 
     def body(self, width: int) -> list[Line]:
         """Return a row as tool calls have it, and the lines that matter."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.sanitize import escape_invisible, pluralize, sanitize, sanitize_line, sanitize_path, show_controls
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
+from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, seconds, text_lines
 from lmtui.tui.lines.diff_layout import DiffPainter, diff_lines
 from lmtui.tui.lines.patch import SIGN_ROLES, DiffLine, counts_line, digits_of, parse_patch
 from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_path, indent, pad, row, strip_end, width_of
@@ -107,11 +107,6 @@ class CallBlock(Block):
     def title(self) -> str:
         """Return the tool and what it worked on, clean and on one line."""
         return sanitize_path(f"{self._started.tool} {self._started.title}".strip())
-
-    @property
-    def marks(self) -> frozenset[Mark]:
-        """Return that an error is here, if it failed."""
-        return frozenset({Mark.ERROR}) if self.state is CallState.FAILED else frozenset()
 
     @property
     def can_fold(self) -> bool:
@@ -314,11 +309,6 @@ class CallsBlock(Block):
         super().__init__()
         self.calls = calls
         self._verb = verb
-
-    @property
-    def marks(self) -> frozenset[Mark]:
-        """Return what the calls are."""
-        return frozenset(mark for call in self.calls for mark in call.marks)
 
     @property
     def can_fold(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from lmtui.tui.lines.blocks import Block, Mark
+from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.styled_text import Line, Place, fill, slice_line
@@ -73,11 +73,11 @@ class BlockCursor:
             if 0 <= each < len(document):
                 self._view.touch(document.top(each))
 
-    def jump_to(self, mark: Mark, step: int) -> None:
-        """Go to the next (or, for a negative step, previous) block of a kind, if there is one."""
+    def to_turn(self, step: int) -> None:
+        """Go to the beginning of the next turn (for a negative step, of the one before), if there is one."""
         blocks = self._view.document.blocks
         index = (self.index if self.index >= 0 else len(blocks)) + step
-        while 0 <= index < len(blocks) and mark not in blocks[index].marks:
+        while 0 <= index < len(blocks) and blocks[index].kind != "user":
             index += step
         if 0 <= index < len(blocks):
             self.put(index)

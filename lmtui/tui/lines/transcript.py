@@ -25,7 +25,6 @@ from lmtui.tui.lines.blocks import (
     Block,
     CheckBlock,
     EndingBlock,
-    Mark,
     NoticeBlock,
     StoredAnswer,
     ThinkingBlock,
@@ -464,9 +463,9 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
                 return found[number][1].rstrip("\n"), number + 1, len(found)
         return "", 0, 0
 
-    def action_jump(self, kind: str, step: int) -> None:
-        """Go to the next (or, for a negative step, previous) block of a kind: a turn, a call, an error, a change."""
-        self.cursor.jump_to(Mark(kind), step)
+    def action_turn(self, step: int) -> None:
+        """Go to the next turn, or to the one before."""
+        self.cursor.to_turn(step)
 
     def place_seq(self) -> int:
         """Return the place in the session of what the cursor is on while the pane has the focus, else 0."""

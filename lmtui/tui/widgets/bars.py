@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Literal, Unpack
+from typing import ClassVar, Literal
 
 from textual import events
 from textual.content import Content
@@ -19,7 +18,7 @@ from textual.widgets import Static
 from lmtui.commands.command import Command
 from lmtui.core.sanitize import sanitize
 from lmtui.tui.key_bindings import first_key
-from lmtui.tui.timing import WidgetOptions, call_after
+from lmtui.tui.timing import call_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,68 +81,6 @@ class ClickableText(Widget):
         if isinstance(verb := event.style.meta.get("verb"), str):
             event.stop()
             await self.app.run_action(verb, default_namespace=self.screen)
-
-
-GAP = "   "
-ONE_ROW_BELOW, KEYS_ONLY_BELOW = 30, 13
-MORE = "app.run_command('app.help')"
-
-
-class VerbRows(ClickableText):
-    """Draws what can be done in rows that break at no verb."""
-
-    DEFAULT_CSS = """
-    VerbRows { height: auto; width: 1fr; }
-    """
-
-    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
-        self._shown: tuple[object, ...] = ()
-
-    def draw(self, *shown: object) -> None:
-        """Lay the rows out again if what they are made of is something else now."""
-        if shown != self._shown:
-            self._shown = shown
-            self.refresh(layout=True)
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return how many lines the verbs take."""
-        del container, viewport
-        return len(self.rows(width))
-
-    def render(self) -> Content:
-        return self.lit(Content("\n").join(self.rows(self.content_size.width)))
-
-    @abstractmethod
-    def rows(self, width: int) -> list[Content]:
-        """Return the rows for a width in cells."""
-
-
-class Verbs(VerbRows):
-    """Draws commands in one flow."""
-
-    _verbs: Sequence[Content] = ()
-
-    def show(self, commands: Sequence[Command]) -> None:
-        """Draw these commands."""
-        self._verbs = [_verb(each) for each in commands if each.bound_keys and each.hint]
-        self.draw(*commands)
-
-    def rows(self, width: int) -> list[Content]:
-        """Return the verbs, as many in a row as have room; in a low terminal one row of the first ones and the last."""
-        rows = _flow(self._verbs, GAP, width)
-        if len(rows) <= 1 or self.app.size.height >= ONE_ROW_BELOW:
-            return rows
-        more = Content.assemble(("?", "bold $accent"), (" more", "$text")).stylize(_verb_meta(MORE))
-        first = list(self._verbs[:-1])
-        while first and len(_flow([*first, more, self._verbs[-1]], "  ", width)) > 1:
-            _ = first.pop()
-        return _flow([*first, more, self._verbs[-1]], "  ", width)[:1]
-
-
-def _verb(each: Command) -> Content:
-    shown = Content.assemble((first_key(each), "bold $accent"), (f" {each.hint}", "$text"))
-    return shown.stylize(_verb_meta(each.action))
 
 
 WIDE_CELLS = 120
@@ -279,23 +216,42 @@ Hint = tuple[str, str, str]
 _KEPT = (".no", ".reject", ".anyway")  # the way out is always a button, and the only way in
 
 
-class ChoiceRows(VerbRows):
+ONE_ROW_BELOW, KEYS_ONLY_BELOW = 30, 13
+
+
+class ChoiceRows(ClickableText):
     """Draws answers as buttons, the chosen one filled, and behind them in hints what else can be done.
 
     In a low terminal they take one row: buttons that have no room are left out, and if the words do not fit, the keys remain.
     """
 
+    DEFAULT_CSS = """
+    ChoiceRows { height: auto; width: 1fr; }
+    """
+
     _buttons: Sequence[Command] = ()
     _hints: Sequence[Hint] = ()
+    _shown: tuple[object, ...] = ()
     drawn: Collection[str] = ()
     tone = "$warning"
 
     def show(self, buttons: Sequence[Command], hints: Sequence[Hint], *, chosen: str, dim: Collection[str]) -> None:
         """Draw these; hints are key, word and action.  Buttons with an id in `dim`, which do not count yet, are dim."""
         self._chosen, self._dim, self._buttons, self._hints = chosen, dim, list(buttons), list(hints)
-        self.draw(*buttons, *hints, chosen, *dim, self.app.size)
+        shown = (*buttons, *hints, chosen, *dim, self.app.size)
+        if shown != self._shown:
+            self._shown = shown
+            self.refresh(layout=True)
 
-    def rows(self, width: int) -> list[Content]:
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return how many lines the buttons take."""
+        del container, viewport
+        return len(self._rows(width))
+
+    def render(self) -> Content:
+        return self.lit(Content("\n").join(self._rows(self.content_size.width)))
+
+    def _rows(self, width: int) -> list[Content]:
         """Return the buttons and the hints."""
         buttons, hints, height = list(self._buttons), list(map(_hint, self._hints)), self.app.size.height
         if height < KEYS_ONLY_BELOW:

@@ -51,19 +51,14 @@ async def test_a_call_unfolds_by_key_and_folds_by_click() -> None:
         assert "│ c" in screen_lines(transcript)[1]
 
 
-async def test_jumps_go_to_turns_calls_and_errors() -> None:
+async def test_jumps_go_to_turns() -> None:
     transcript = Transcript(zone=UTC)
     async with Stage(transcript).run_test(size=(60, 12)) as pilot:
         filled(transcript, talk(12))
         await settled(pilot)
-        transcript.action_jump("error", -1)
-        assert transcript.copy_text().startswith("run c10")
-        transcript.action_jump("error", -1)
-        assert transcript.copy_text().startswith("run c5")
-        transcript.action_jump("turn", 1)
-        assert transcript.copy_text() == "question 6"
-        transcript.action_jump("turn", -1)
-        assert transcript.copy_text() == "question 5"
+        for step, found in ((-1, "question 11"), (-1, "question 10"), (1, "question 11")):
+            transcript.action_turn(step)
+            assert transcript.copy_text() == found
 
 
 async def test_nothing_is_drawn_while_nothing_happens() -> None:
