@@ -369,13 +369,13 @@ class BodyFit:
         if body.parent is not box:
             return False
         lines = body.source.total()
-        body.display = lines > 0 or isinstance(body, DiffView)
         rest = [child for child in box.children if child.display and child is not body]
         used = box.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         room = self._most_rows - used - body.styles.margin.height
-        height = max(1, room if self.is_zoomed else min(room, lines))
-        body.styles.height = height
-        return body.display and height != body.outer_size.height
+        rows = room if self.is_zoomed else min(room, lines)
+        body.set_class(not (lines or isinstance(body, DiffView)), "-empty")
+        body.styles.height = height = 0 if "-empty" in body.classes else max(1, rows)
+        return height != body.outer_size.height
 
 
 class AnswerField(TextArea):
@@ -654,8 +654,8 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         """Take note that the end of the body is in view."""
         body = self.question.body
         lines = body.source.total()
-        is_at_end = body.size.height and body.scroll_y + body.size.height >= lines
-        if not self.question.needs_reading or (self.fit.is_done and ((lines and is_at_end) or not body.display)):
+        is_at_end = body.has_class("-empty") or 0 < lines <= body.scroll_y + body.size.height
+        if not self.question.needs_reading or (self.fit.is_done and is_at_end):
             self.has_seen_end = True
 
     def restart_delay(self) -> None:

@@ -96,6 +96,15 @@ async def the_keys_that_allow_read_on_to_the_end_of_a_long_command_and_one_that_
 
 
 @cases
+async def a_call_without_arguments_is_answered_like_any_other(driver: Driver) -> None:
+    await ask(driver, "", tool="git_status")
+    await driver.press("x", "backspace", to="Approval")
+    await driver.wake()
+    await driver.press("y", to="Workbench")
+    assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
+
+
+@cases
 async def a_hidden_character_of_a_rule_is_named_before_it_is_granted_as_it_is(driver: Driver) -> None:
     rule = "Shell(ls \u202egpj.exe)"
     await ask(driver, "ls", offered_rules=(rule,))
