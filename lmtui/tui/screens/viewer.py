@@ -109,7 +109,7 @@ class FileLines(LineSource):
     def __init__(self) -> None:
         self.lead_cells = 6
         self._note = ""
-        self.text_shown, self._wrapping = FileText("", ""), Wrapping(())
+        self.text_shown, self.wrapping = FileText("", ""), Wrapping(())
 
     def show(self, text: FileText | str, *, size_bytes: int, is_cut: bool) -> None:
         """Show a file (or a message in its place); `is_cut`: it is larger than the text."""
@@ -122,10 +122,8 @@ class FileLines(LineSource):
         elif is_cut:
             self._note = f"… cut here; the file has {size_bytes:,} bytes"
         self.lead_cells = max(4, len(str(self.line_count))) + 2
-        self._wrapping = Wrapping(self.text_shown.lines)
+        self.wrapping = self.wrapped() if self.is_short else Wrapping(self.text_shown.lines)
         self.revision += 1
-        if self.is_short:
-            self.wrap()
 
     @property
     def is_short(self) -> bool:
@@ -136,11 +134,11 @@ class FileLines(LineSource):
         """Wrap again, where it takes no time."""
         super().set_width(width)
         if self.is_short:
-            self.wrap()
+            self.wrapping = self.wrapped()
 
-    def wrap(self) -> None:
-        """Wrap at the width of now."""
-        self._wrapping = Wrapping(self.text_shown.lines, self.width - self.lead_cells)
+    def wrapped(self) -> Wrapping:
+        """Return the text wrapped at the width of now."""
+        return Wrapping(self.text_shown.lines, self.width - self.lead_cells)
 
     @property
     def line_count(self) -> int:
@@ -149,13 +147,13 @@ class FileLines(LineSource):
 
     def total(self) -> int:
         """Return how many rows there are, a remark at the end included."""
-        return self._wrapping.total + bool(self._note)
+        return self.wrapping.total + bool(self._note)
 
     def line(self, number: int) -> Line:
         """Return a row with its number, or with the sign that it continues a line."""
-        if number >= self._wrapping.total:
+        if number >= self.wrapping.total:
             return ((f" {self._note}", "muted"),)
-        line, start, end = self._wrapping.locate(number)
+        line, start, end = self.wrapping.locate(number)
         head = f"{CONTINUED if start else line + 1:>{self.lead_cells - 1}} "
         if len(self.text_shown.lines[line]) > LONGEST_LINE:
             end = min(end, start + self.width)
@@ -164,16 +162,16 @@ class FileLines(LineSource):
 
     def continues(self, number: int) -> bool:
         """Tell whether a row is not the first of its line."""
-        return number < self._wrapping.total and self._wrapping.locate(number)[1] > 0
+        return number < self.wrapping.total and self.wrapping.locate(number)[1] > 0
 
     def place_at(self, line: int) -> Place:
         """Return the line of the file that a row belongs to, and its first character."""
-        total = self._wrapping.total
-        return self._wrapping.locate(max(0, min(line, total - 1)))[:2] if total else (0, 0)
+        total = self.wrapping.total
+        return self.wrapping.locate(max(0, min(line, total - 1)))[:2] if total else (0, 0)
 
     def line_of(self, place: Place) -> int:
         """Return the row of a character."""
-        return self._wrapping.row_of(min(place[0], self.line_count - 1), place[1]) if self.line_count else 0
+        return self.wrapping.row_of(min(place[0], self.line_count - 1), place[1]) if self.line_count else 0
 
     def find(self, words: str) -> Iterator[Place | None]:
         """Yield where words are."""
@@ -218,8 +216,10 @@ class FileView(VirtualLineView, can_focus=True, inherit_bindings=False):
             self.run_worker(self._wrap(), group="wrap", exclusive=True)
 
     async def _wrap(self) -> None:
-        await asyncio.to_thread(self.source.wrap)
-        self.redraw()
+        lines, wrapping = self.source.text_shown.lines, await asyncio.to_thread(self.source.wrapped)
+        if lines is self.source.text_shown.lines:  # else another file is shown by now
+            self.source.wrapping = wrapping
+            self.redraw()
 
     @property
     def current_line(self) -> int:

@@ -12,12 +12,9 @@ async def test_lines_are_numbered_clean_and_coloured_and_what_is_no_text_or_cut_
         for shown, size_bytes, lines in (
             (FileText("a.bin", b"\x7fELF\0\0"), 4096, [" binary file, 4,096 bytes"]),
             (FileText("empty", b""), None, [" empty file"]),
-            (
-                FileText("a.py", b"def f():\r\n\treturn 'x\x1b[31m'\n# \xff\xe2\x80\xae end\n"),
-                None,
-                ["    1 def f():", "    2     return 'x\u241b[31m'", "    3 # \ufffd<U+202E> end"],
-            ),
-        ):
+            (FileText("a.py", b"def f():\r\n\treturn 'x\x1b[31m'\n# \xff\xe2\x80\xae end\n"), None,
+                ["    1 def f():", "    2     return 'x\u241b[31m'", "    3 # \ufffd<U+202E> end"]),
+        ):  # fmt: skip
             view.show(shown) if size_bytes is None else view.show(shown, size_bytes=size_bytes)
             await settled(pilot)
             assert screen_lines(view)[: len(lines)] == lines
@@ -61,3 +58,8 @@ async def test_a_line_is_wrapped_at_a_blank_behind_its_own_sign_and_all_of_it_is
         view.show("\n".join(["word " * 20] * 2000))  # long texts are wrapped in a thread
         assert view.source.total() == 2000
         await until(pilot, lambda: view.source.total() == 8000)
+        view.show("\n".join(["word " * 20] * 20_000))
+        await pilot.pause()  # the thread begins
+        view.show("another file")
+        await view.workers.wait_for_complete()
+        assert view.source.total() == 1
