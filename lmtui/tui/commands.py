@@ -11,8 +11,7 @@ from lmtui.commands.table import command_table
 from lmtui.tui.key_bindings import PROMPT, bindings_of, commands_in, first_key, hint_text
 
 __all__ = [
-    "COMMANDS", "Command", "Scope", "bindings", "choosing", "closing", "command", "first_key", "hint_text", "key_of",
-    "of_scope",
+    "COMMANDS", "Command", "Scope", "bindings", "choosing", "command", "first_key", "hint_text", "key_of", "of_scope",
 ]  # fmt: skip
 
 TABLE = CommandTable((
@@ -210,11 +209,6 @@ def command(command_id: str) -> Command:
 def key_of(command_id: str) -> str:
     """Return the first key of a command as a person reads it."""
     return first_key(command(command_id))
-
-
-def closing(word: str = "close") -> Command:
-    """Return the command behind escape under the name that it has on a screen."""
-    return replace(command("app.stop"), hint=word)
 
 
 def choosing(word: str) -> Command:

@@ -10,7 +10,7 @@ from textual.dom import DOMNode
 
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.commands import COMMANDS, Scope, command
-from lmtui.tui.controllers.command_controller import PALETTE_SCOPES
+from lmtui.tui.controllers.command_controller import HAS_PALETTE
 from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import WIDE, Driver
@@ -149,5 +149,5 @@ async def test_every_other_key_of_the_table_does_what_the_table_says() -> None:
 
 
 def test_every_command_without_a_key_is_found_in_a_palette() -> None:
-    scopes = (Scope.APP, *PALETTE_SCOPES)
+    scopes = (Scope.APP, *HAS_PALETTE)
     assert [each.id for each in COMMANDS if not each.keys and each.scope not in scopes] == ["hunks.done"]

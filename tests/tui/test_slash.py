@@ -88,16 +88,14 @@ async def completion_offers_takes_and_runs(driver: Driver) -> None:
     await driver.press("tab")
     assert driver.app.workbench.prompt.text == "/status"
     await driver.press("enter", to="Reading")
-    assert driver.app.workbench.prompt.text == ""
-    assert "sandbox" in driver.text()
+    assert (driver.app.workbench.prompt.text, "sandbox" in driver.text()) == ("", True)
 
 
 @cases
 async def help_begins_with_the_focused_pane_and_filters_while_one_types(driver: Driver) -> None:
     await driver.press("f1", to="Help")
     first = next(line for line in driver.text().splitlines() if "Here" in line)
-    assert "Send" in first
-    assert "Enter" in first
+    assert {"Send", "Enter"} <= {*first.split()}
     await driver.press(*"rewind")
     await driver.until(lambda: "Most used" not in driver.text())
     assert "/rewind  Alt+R" in driver.text()

@@ -186,9 +186,7 @@ def group_of(each: Command) -> str:
     return next((name for name, ids in GROUPS.items() if each.id.startswith(tuple(ids.split()))), "General")
 
 
-PALETTE_SCOPES = (
-    Scope.WORKBENCH, Scope.CHANGES, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.REVOKE,
-)  # fmt: skip
+HAS_PALETTE = Scope.WORKBENCH, Scope.CHANGES, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.REVOKE
 
 
 def _choice(each: Command, group: str) -> Choice:
@@ -301,14 +299,19 @@ class AppController:
     async def _run(self, action: str | None, screen: Screen[Any]) -> None:
         if action is not None:
             self._recent = [action, *(each for each in self._recent if each != action)][:MOST_RECENT]
-            _ = await self._app.run_action(action, default_namespace=screen)
+            is_own = hasattr(screen, f"action_{action.partition('(')[0]}")
+            if isinstance(screen, ConsentDialog) and not is_own:
+                screen.leave_for(action)
+            else:
+                place = screen if is_own else self._app.screen_stack[0]
+                _ = await self._app.run_action(action, default_namespace=place)
 
     def _show_palette(self) -> None:
         """Show all commands of the place where one is, to choose one."""
         app, screen = self._app, self._app.screen
         if isinstance(screen, ConsentDialog):
             screen.action_leave_for("app.palette")
-        if self._here not in PALETTE_SCOPES:
+        if isinstance(screen, ConsentDialog) or self._here not in HAS_PALETTE:
             return
         found = [each for each in of_scope(Scope.APP, self._here) if each.id != "app.palette"]
         found.sort(key=lambda each: [*GROUPS, "General"].index(group_of(each)))

@@ -537,10 +537,13 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
 
     def action_leave_for(self, way_id: str) -> None:
         """Let the question wait and do what a key of the workbench does."""
-        bench = self.fit.chat.workbench
-        if bench is not None:
+        self.leave_for(self._outer[way_id].action)
+
+    def leave_for(self, action: str) -> None:
+        """Let the question wait and do something in the workbench."""
+        if (bench := self.fit.chat.workbench) is not None:
             self.leave(is_typing=False)
-            bench.leave_for(self._outer[way_id].action)
+            bench.leave_for(action)
 
     def action_zoom(self) -> None:
         """Fill the screen, or go back under the conversation."""

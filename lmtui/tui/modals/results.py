@@ -62,8 +62,7 @@ class VeiledScreen(ModalScreen[Result], ClosedOnce[Result], Generic[Result]):
         return _Veil(found.screen, found.color) if isinstance(found, BackgroundScreen) else found
 
     def on_screen_resume(self) -> None:
-        stack = self.app.screen_stack
-        self.set_class(isinstance(stack[max(0, stack.index(self) - 1)], VeiledScreen), "-over")
+        self.set_class(isinstance(self.app.screen_stack[-2:][0], VeiledScreen), "-over")
         self.draw_keys()
 
     def draw_keys(self) -> None:

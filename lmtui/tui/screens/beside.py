@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.sanitize import sanitize_line
-from lmtui.tui.commands import Command, Scope, bindings, closing, command
+from lmtui.tui.commands import Command, Scope, bindings, command
 from lmtui.tui.key_bindings import first_key
 from lmtui.tui.modals.results import ClosedOnce
 from lmtui.tui.widgets.bars import Bar, Part
@@ -153,7 +153,7 @@ class BesideChat(ClosedOnce[bool | None]):
     def draw_tabs(self, note: Sequence[Part] = ()) -> None:
         """Draw the tabs, a note, and how to close."""
         self._tab_note = note
-        self._tabs.show(self.tab_parts(), [*note, key_part(closing())])
+        self._tabs.show(self.tab_parts(), [*note, key_part("app.stop", verb="close")])
 
     def tab_parts(self) -> list[Part]:
         """Return the tabs that have content."""
