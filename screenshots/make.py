@@ -22,17 +22,14 @@ from textual.strip import Strip
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from lmtui.app.host import DEMO_TASK, Runtime  # noqa: E402 - the checkout is not installed
-from lmtui.config import Config  # noqa: E402 - the checkout is not installed
-from lmtui.tui.app import LmtuiApp  # noqa: E402 - the checkout is not installed
 from lmtui.tui.options import StartOptions  # noqa: E402 - the checkout is not installed
 from lmtui.tui.themes import DEFAULT  # noqa: E402 - the checkout is not installed
 from tests.tui.driving import WIDE, running  # noqa: E402 - the checkout is not installed
 from tests.tui.scenes import SCENES, Scene  # noqa: E402 - the checkout is not installed
 
 WANTED = (
-    "approval_command", "approval_edit", "approval_effect", "attempts", "batch_tasks", "changes", "first_run", "jobs",
-    "mcp", "memory_inbox", "pipeline", "plan_question", "rules", "settings", "switcher", "trust", "undo", "workbench",
+    "approval_command", "approval_edit", "approval_effect", "approval_hunks", "attempts", "batch_tasks", "changes", "first_run",
+    "jobs", "mcp", "memory_inbox", "pipeline", "plan_question", "rules", "settings", "switcher", "trust", "undo", "workbench",
 )  # fmt: skip
 CELL, FONT_SIZE, FONT = (12, 24), 20, "DejaVuSansMono"
 COLORS = 128
@@ -53,24 +50,6 @@ async def picture(scene: Scene) -> Image.Image:
         await scene.steps(driver)
         await driver.settle()
         return drawn(driver.strips())
-
-
-async def demo_picture() -> Image.Image:
-    """Return the picture of a finished demo: the real runtime on the scripted model server, real tools in a real sandbox."""
-    with tempfile.TemporaryDirectory() as folder:
-        runtime = Runtime(Path(folder), Config(mode="auto"))
-        options = StartOptions(task=DEMO_TASK, is_demo=True, workspace=folder, mode="auto", theme=DEFAULT)
-        app = LmtuiApp(lambda: runtime, options)
-        async with app.run_test(size=WIDE) as pilot, asyncio.timeout(120):
-            while not _is_over(app):
-                await pilot.pause(0.2)
-            await pilot.pause(0.5)
-            return drawn(app.screen._compositor.render_strips(app.size))
-
-
-def _is_over(app: LmtuiApp) -> bool:
-    active = app.workbench.active
-    return active is not None and any(each.event.kind == "turn_ended" for each in active.session.history())
 
 
 def drawn(strips: Sequence[Strip]) -> Image.Image:
@@ -128,7 +107,6 @@ def main() -> None:
         for scene in SCENES:
             if scene.name in WANTED:
                 write(scene.name, asyncio.run(picture(scene)))
-        write("demo", asyncio.run(demo_picture()))
 
 
 if __name__ == "__main__":
