@@ -100,13 +100,9 @@ class Approval(Question[Decided]):
     scopes: ClassVar[tuple[str, ...]] = (Scope.APPROVAL, Scope.REQUEST, Scope.DIFF)
     guarded: Sequence[str] = ("approve.once", "request.session", "request.always", "approve.try", "approve.edit")
     decisions: Sequence[str] = (
-        "approve.once",
-        "request.session",
-        "request.always",
-        "approve.no",
-        "request.because",
-        "approve.try",
-    )
+        "approve.once", "request.session", "request.always",
+        "approve.no", "request.because", "approve.try",
+    )  # fmt: skip
     closing = "Esc stop"
 
     def __init__(
@@ -214,7 +210,9 @@ class Approval(Question[Decided]):
         """Let the command be changed; what was written stays while the question is open."""
 
         def run(text: str) -> None:
-            if text.strip():
+            if self.is_danger and text == self.request.text:
+                self.dialog.close_inner()  # it has its own key
+            elif text.strip():
                 _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
         self.dialog.write("approve.edit", "Edit command (the model sees it)", "run once", run, self.request.text)
