@@ -636,8 +636,8 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
     @property
     def is_awake(self) -> bool:
         """Tell whether the dead time is over."""
-        since = self._since
-        return since is not None and not (self.question.has_delay and 0 <= (self._now() - since).total_seconds() < DEAD_TIME_S)
+        since, has_delay = self._since, self.question.has_delay or self.letters.was_typing
+        return since is not None and not (has_delay and 0 <= (self._now() - since).total_seconds() < DEAD_TIME_S)
 
     def _now(self) -> datetime:
         now: Callable[[], datetime] = getattr(self.app, "now")  # noqa: B009 - the app of these dialogs has a clock
