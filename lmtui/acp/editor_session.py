@@ -338,9 +338,9 @@ class SlashCommands:
                     found[name] = _command(name, about, "what to do")
                     self._short[name] = f"/{own.slash[0]} {name}"
         for name in _OFFERED:
-            if name in table.names and name not in found:
-                each = next(each for each in table.commands if name in each.slash)
-                found[name] = _command(name, each.help, each.argument)
+            call = table.parse(f"/{name}")
+            if call is not None and call.command is not None and name not in found:
+                found[name] = _command(name, call.command.help, call.command.argument)
         return list(found.values())
 
     async def run(self, prompt: PromptText, say: Say) -> Started:

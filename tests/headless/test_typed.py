@@ -71,7 +71,7 @@ async def test_what_cannot_be_done_says_the_way_out(text: str, said: str) -> Non
     assert said in caught.value.full_text()
 
 
-@for_each("name", sorted({*command_table().names} - {"check", "checks", "gates", "goal"}))
+@for_each("name", sorted({*command_table().names} - {"check", "checks", "gates", "goal", "promote"}))
 async def test_no_command_of_our_own_goes_to_the_model(name: str) -> None:
     with pytest.raises(UsageError, match=f"/{name} needs a screen"):
         await begun(f"/{name}")

@@ -18,13 +18,13 @@ SIGNS: dict[FileState, tuple[str, Literal["good", "warn", "muted", "bad"]]] = {
     FileState.HIDDEN: ("–", "muted"),
     FileState.BROKEN: ("✗", "bad"),
 }
-PROMOTE = "promote "
+PROMOTE = "promote"
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
 
 
 async def use_skill(context: CommandContext, argument: str) -> Result:
     """List the skills, have one followed, or end those in use; or make a function a tool."""
-    if argument.startswith(PROMOTE):
+    if argument.partition(" ")[0] == PROMOTE:
         return await promote(context, argument.removeprefix(PROMOTE))
     skills = context.host.extensions[Skills]
     name, _, words = (part.strip() for part in argument.strip().partition(" "))
