@@ -303,7 +303,7 @@ class HunkApproval(Approval):
     def words(self) -> Mapping[str, str]:
         """Return how many hunks would be applied."""
         applied = f"apply {len(self._accepted)} of {self.request.hunks}"
-        return {**super().words(), "hunks.done": applied, "request.because": "reject with reason…"}
+        return {**super().words(), "hunks.done": applied}
 
     def is_read(self, answer: str) -> bool:
         """Tell whether the end of the hunk was seen that would be accepted; a yes to all of it needs all of it."""

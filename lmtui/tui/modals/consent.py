@@ -509,7 +509,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
 
     def action_choose_answer(self, step: int) -> None:
         """Choose the next answer, or the one before."""
-        ids = [each.id for each in self._buttons()]
+        ids = [way.id for way in self._buttons() if way.id in {self.chosen, *self._choices.drawn}]
         self.picked = ids[(ids.index(self.chosen) + step) % len(ids)]
         self.look()
 
@@ -712,8 +712,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         self._note_end()
         unread = {answer for answer in asked.guarded if not asked.is_read(answer)}
         found = {each.id: each for each in asked.choices() if each.hint and each.id not in unread - {*asked.guarded[:1]}}
-        for answer in unread & found.keys():
-            found[answer] = replace(found[answer], hint=READ_ON)
+        found |= {name: replace(found[name], hint=READ_ON) for name in unread & found.keys()}
         shown = [found[answer] for answer in asked.decisions if answer in found]
         return shown[:MOST_BUTTONS] or list(found.values())[:1]
 

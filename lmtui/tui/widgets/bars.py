@@ -254,6 +254,7 @@ class ChoiceRows(ClickableText):
     def _rows(self, width: int) -> list[Content]:
         """Return the buttons and the hints."""
         buttons, hints, height = list(self._buttons), list(map(_hint, self._hints)), self.app.size.height
+        self.drawn = {button.id for button in buttons}
         if height < KEYS_ONLY_BELOW:
             keys = [Content.styled(first_key(each), "bold $accent").stylize(_verb_meta(each.action)) for each in buttons]
             return _flow([*keys, *hints], " ", width)[:2]
@@ -262,7 +263,7 @@ class ChoiceRows(ClickableText):
             if not spare:
                 break
             buttons.remove(spare[-1])
-        self.drawn = {each.id for each in buttons}
+            self.drawn = {button.id for button in buttons}
         return rows if height >= ONE_ROW_BELOW else rows[:1]
 
     def _button(self, each: Command) -> Content:
