@@ -48,7 +48,6 @@ SLASH = {
     "mcp": ("mcp",),
     "jobs": ("jobs", "submit"),
     "checks": ("goal", "check", "checks", "gates"),
-    "projects": ("projects",),
     "usage": ("usage",),
     "memory": ("memory", "remember", "forget", "find"),
     "batch": ("batch",),
@@ -111,7 +110,7 @@ async def main():
                     break
         from textual.screen import Screen
         from docs import make_keys, make_settings
-        from lmtui.tui.controllers.command_controller import help_rows
+        from lmtui.tui.controllers.command_controller import every_key
 
         def below(kind):
             return [kind.__name__, *(name for each in kind.__subclasses__() for name in below(each))]
@@ -120,7 +119,7 @@ async def main():
         found = {
             "answer": text,
             "names": workbench.prompt.completing.commands.names,
-            "help": "\\n".join(f"{row.group}\\n{row.text} {row.note} {row.words}" for row in help_rows(())),
+            "help": "\\n".join(f"{row.group}\\n{row.text} {row.note} {row.words}" for row in every_key()),
             "screens": below(Screen),
             "settings": [row.name for row in workbench.sessions.host.settings.rows()],
             "keys page": make_keys.page(),

@@ -66,7 +66,7 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.CHAT: ("workbench", "f9"),
     Scope.FILES: ("workbench", "f6"),
     Scope.FINDING: ("chat_search",),
-    Scope.COPYING: ("chat_copy_mode",),
+    Scope.COPYING: ("undone", "f9", "v"),
     Scope.REQUEST: ("approval_command",),
     Scope.APPROVAL: ("approval_command",),
     Scope.EDIT: ("approval_edited",),
@@ -88,7 +88,7 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.PLAN: ("plan_read",),
     Scope.LOG: ("workbench", "f8"),
     Scope.VIEWER: ("viewer", "escape"),
-    Scope.ASKING: ("files_found",),
+    Scope.ASKING: ("checks_red", "f9", "slash"),
 }
 
 GUARDS = (Scope.REQUEST, Scope.APPROVAL, Scope.QUESTION, Scope.HUNKS, Scope.EFFECT, Scope.PLAN, Scope.RESTORE)
