@@ -11,13 +11,13 @@ rules: Edit(parser/**) | trust: permission rule | trusted: TOKEN, may reach | co
 settings: temperature, 0 to | attempts: Best: all checks | chat_search: N previous |
 chat_call: text: line 0 of | hooks: hook PostToolUse | checks_red: check --no-cache | approval_hunks: n Reject |
 changes_against_git: str, depth: int) | approval_effect: ] ask Mara about | effect_review: n Discard all |
-files: __init__.py | files_found: parser/tests/test_lexer.py | viewer: behind a comment; |
+files: __init__.py | files_found: test_lexer.py | viewer: comment |
 batch_tasks: also changed by | jobs: 13:05: blocked | mcp: mcp-git 1.28.0, | mcp_tools: Tools of git | mcp_form: Name of the |
 memory_inbox: again: pytest -q | skills: WebSearch, which |
 usage: 720k tokens read | models: window 4,096 of | model_roles: llama3.2:3b; new | pipeline: #28 Nested comments |
 plan_question: 1. Count how deep | plan_read: -rf .pytest_cache | plan_grants: Write(README.md) | plan_waits: Set aside · F3 |
 start_page: 12 files changed | prompt_paths: compare @lex | prompt_tokens: #1] and it looks | prompt_queue: over everything |
-plan: ask about U+2028 | agent_chat: things to change, | log_filtered: 1 of 6 |
+plan: count the depth | agent_chat: things to change, | log_filtered: pytest |
 switcher_open: release notes | fork: and the original | window_use: re-reads 740
 """
 WORDS = dict(each.strip().split(": ", 1) for each in _WORDS.split("|"))
