@@ -38,8 +38,8 @@ async def on_screen():
         offered = driver.text("#completions")
         await driver.press("escape", *["backspace"] * 4, "f1")
         await driver.until_screen("Help")
-        from lmtui.tui.controllers.command_controller import help_rows
-        helped = "\\n".join(f"{row.text} {row.note} {row.words}" for row in help_rows(()))
+        from lmtui.tui.controllers.command_controller import every_key
+        helped = "\\n".join(f"{row.text} {row.note} {row.words}" for row in every_key())
         await driver.press("escape", "ctrl+p")
         await driver.until_screen("Picker")
         await driver.press(*"count letters")
