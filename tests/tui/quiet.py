@@ -26,7 +26,7 @@ from textual.screen import Screen
 
 from tests.waiting import PATIENCE_S
 
-SHORT_S = 0.06  # a longer one-shot timer is a time that the user sees pass
+SHORT_S = 0.11  # a longer one-shot timer is a time that the user sees pass
 LOOK_S = 0.003
 CALL_S = 2.0  # a call in a thread that takes longer waits for the test
 TURNS = 2  # how many turns of the event loop must find nothing to do
