@@ -131,15 +131,15 @@ async def test_what_cannot_be_begun_is_said_at_once(open_one: Open, open_attende
     service = service_of(open_attended(server.url, sandbox="bubblewrap"))
     with pytest.raises(UsageError, match=r"the plan nope\.md cannot be read"):
         await service.begin("nope.md")
-    assert not service.is_running
-    for text, problem in ((" \n", "is empty"), ("x" * 1_000_001, "has more than 1,000,000 bytes")):
+    texts = {" \n": "is empty", "x" * 1_000_001: "has more than 1,000,000 bytes", "- [x] a\n": r"no open tasks in PLAN\.md"}
+    for text, problem in texts.items():
         (workspace / "PLAN.md").write_text(text)
         with pytest.raises(UsageError, match=problem):
             await service.begin("PLAN.md")
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))
     with run_lock(workspace), pytest.raises(UsageError, match="another lmtui is working on a plan"):
         await service.begin("PLAN.md")
-    assert not service.is_running
+    assert await service.check_plan("PLAN.md") == ("Start 1 task?", "no commits · 3 attempts each")
 
 
 @pytest.mark.full

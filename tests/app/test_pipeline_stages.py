@@ -294,7 +294,7 @@ async def test_what_git_warns_about_and_odd_names_hide_no_file_of_the_users(open
         (workspace / name).write_text("mine\n")
     sandbox = await open_one("http://127.0.0.1:9/v1", **SETTINGS).sandbox()
     trace = CommitTrace(sandbox, RunOptions())
-    assert await trace.is_repository()
+    assert await trace.branch()
     assert await trace.uncommitted(names[:9]) == frozenset(names[:9])
     with pytest.raises(SandboxError, match="more than lmtui reads"):
         await trace.uncommitted(names[2:])

@@ -39,10 +39,9 @@ class FakePipeline:
         self._check()
         return self.plans
 
-    async def check_plan(self, path: str) -> None:
-        self._check()
-        if path == "NOSUCH":
-            raise UsageError("the plan NOSUCH cannot be read")
+    async def check_plan(self, path: str) -> tuple[str, str]:
+        self._check(UsageError("the plan NOSUCH cannot be read") if path == "NOSUCH" else None)
+        return f"Plan and start {path}?", "commit to main"
 
     async def begin(self, path: str) -> None:
         await self.check_plan(path)
@@ -107,6 +106,6 @@ class FakePipeline:
     def _plan(self, plan_id: str) -> PipelinePlan:
         return next(each for each in self.plans if each.id == plan_id)
 
-    def _check(self) -> None:
-        if self.failure is not None:
-            raise self.failure
+    def _check(self, failure: Exception | None = None) -> None:
+        if (failure := failure or self.failure) is not None:
+            raise failure

@@ -6,16 +6,9 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import AskYes, Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.planner import ideate_task
-from lmtui.features.pipeline.values import (
-    MOST_TASK_ATTEMPTS,
-    PipelinePlan,
-    TaskAction,
-    WorkspacePipeline,
-    is_planning,
-    status_lines,
-)
+from lmtui.features.pipeline.values import PipelinePlan, TaskAction, WorkspacePipeline, is_planning, status_lines
 
 _WITH_NUMBER = ("retry", "skip", "answer")
 
@@ -41,20 +34,13 @@ async def pipeline(context: CommandContext, words: str) -> Result:
             await plans.read()
             return _shown(plans)
         case _:
-            await plans.check_plan(words.strip())
+            question = await plans.check_plan(words.strip())
 
             async def begin() -> Result:
                 await plans.begin(words.strip())
                 return _shown(plans)
 
-            return AskYes(*start_question(plans, words.strip()), begin, yes="start")
-
-
-def start_question(plans: WorkspacePipeline, path: str) -> tuple[str, str]:
-    """Return what is asked before work on a plan file begins, and what would be done."""
-    count = next((len(plan.tasks) for plan in plans.known if plan.path == path), 0)
-    question = f"Start {pluralize(count, 'task')}?" if count else f"Plan and start {sanitize_line(path)}?"
-    return question, f"commit to the current branch · {MOST_TASK_ATTEMPTS} attempts each"
+            return AskYes(*question, begin, yes="start")
 
 
 def _shown(plans: WorkspacePipeline) -> OpenView:

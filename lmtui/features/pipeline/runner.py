@@ -467,7 +467,7 @@ class CommitTrace:
         top = (await self.sandbox.run_git(["rev-parse", "--show-prefix"])).output.strip()
         results = await self._git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", paths=paths)
         problem = next((each.output for each in results if each.exit_code != 0), None)
-        if problem is not None and await self.is_repository():
+        if problem is not None and await self.branch():
             raise SandboxError(f"git status failed: {sanitize_line(problem.strip()[-200:])}")
         return frozenset(entry[3:].removeprefix(top) for each in results for entry in each.entries())
 
@@ -477,7 +477,7 @@ class CommitTrace:
         Raises:
             SandboxError: git could not be asked, or refused.
         """
-        if not (self.options.has_commits and paths and await self.is_repository()):
+        if not (paths and await self.branch()):
             return ""
         subject = clipped(sanitize_line(f"{plan.name}: {what}"), MAX_SUBJECT_CHARS)
         _ = await self._git("add", paths=paths, writes=True)
@@ -492,11 +492,13 @@ class CommitTrace:
         commit, _, found = last.output.strip().partition(" ")
         return commit if last.exit_code == 0 and found == subject else ""
 
-    async def is_repository(self) -> bool:
-        """Tell whether the workspace is one."""
+    async def branch(self) -> str:
+        """Return the branch that gets the commits, empty where the options or the folder rule them out."""
         with contextlib.suppress(SandboxError):
-            return (await self.sandbox.run_git(["rev-parse", "--is-inside-work-tree"])).output.strip() == "true"
-        return False
+            found = await self.sandbox.run_git(["branch", "--show-current"])
+            if self.options.has_commits and found.exit_code == 0:
+                return sanitize_line(found.output.strip()) or "no branch (detached HEAD)"
+        return ""
 
     async def _git(self, *arguments: str, paths: Sequence[str], writes: bool = False) -> list[ExecResult]:
         """Run git on files, some at a time."""

@@ -15,7 +15,6 @@ from textual.style import Style
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.verification import CheckOutcome
-from lmtui.features.pipeline.commands import start_question
 from lmtui.features.pipeline.task_list import read_spec, spec_text
 from lmtui.features.pipeline.values import (
     MOST_TASK_ATTEMPTS,
@@ -317,8 +316,8 @@ class PipelineList(ListDialog[Item, None]):
         """Ask for a plan file, work through it, and show it."""
         asked = AskText("Which plan file?", placeholder="a path in this folder, such as PLAN.md")
         if path := await self.app.push_screen_wait(asked):
-            await self._plans.check_plan(path)
-            if await self.app.push_screen_wait(Confirm(*start_question(self._plans, path), "start")):
+            question = await self._plans.check_plan(path)
+            if await self.app.push_screen_wait(Confirm(*question, "start")):
                 self._chosen = ""
                 await self._plans.begin(path)
 

@@ -33,6 +33,8 @@ from lmtui.features.pipeline.runner import CommitTrace, PlanRunner, RunOptions, 
 from lmtui.features.pipeline.task_list import criteria_checks, open_questions, read_task_list
 from lmtui.features.pipeline.tools import offered
 from lmtui.features.pipeline.values import (
+    MOST_TASK_ATTEMPTS,
+    OVER,
     PLANS_FOLDER,
     PipelinePlan,
     PipelineState,
@@ -115,14 +117,22 @@ class PipelineService(WorkspaceFeature):
         self._changed()
         return self.known
 
-    async def check_plan(self, path: str) -> None:
+    async def check_plan(self, path: str) -> tuple[str, str]:
         if not self.host.is_attended:  # the program ends with its turn
             raise UsageError(f"plans cannot run in the background here: use `lmtui pipeline run {shlex.quote(path)}`")
-        _ = await self.plan_text(path)
+        text, name = await self.plan_text(path), sanitize_line(path)
         if self.is_running:
             raise UsageError("this lmtui is already working on a plan", "Stop it first: /pipeline stop")
         with run_lock(self.host.workspace):
             pass
+        if (listed := read_task_list(text)) == []:
+            raise UsageError(f"no open tasks in {name}", "Write each one as `- [ ] Title`.")
+        known = next((each.tasks for each in self.known if each.id == plan_id(text)), ())
+        count = sum(each.state not in OVER for each in known) or len(listed or ())
+        question = f"Start {pluralize(count, 'task')}?" if count else f"Plan and start {name}?"
+        branch = await CommitTrace(await self.host.sandbox(), self.options()).branch()
+        commits = f"commit to {branch}" if branch else "no commits"
+        return question, f"{commits} · {MOST_TASK_ATTEMPTS} attempts each"
 
     async def begin(self, path: str) -> None:
         await self.check_plan(path)

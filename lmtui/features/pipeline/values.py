@@ -429,8 +429,8 @@ class WorkspacePipeline(Protocol):
     async def read(self) -> Sequence[PipelinePlan]:
         """Read the plans, which another process may have changed."""
 
-    async def check_plan(self, path: str) -> None:
-        """Check whether work on the file at a path of the workspace can begin.
+    async def check_plan(self, path: str) -> tuple[str, str]:
+        """Return what to ask before work on a file of the workspace begins, and what is done then.
 
         Raises:
             UsageError: it cannot be planned, or this process or another already works on a plan.

@@ -173,7 +173,7 @@ async def what_is_typed_does_what_the_keys_do(driver: Driver, words: str, said: 
     await driver.until_shown(said)
     found = plans(driver)
     if words == "PLAN.md":
-        await driver.until_shown("commit to the current branch")
+        await driver.until_shown("commit to main")
         assert not found.begun
         await driver.press("y")
     done = {
