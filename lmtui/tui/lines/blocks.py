@@ -8,7 +8,6 @@ text alone, so an answer that was streamed and one that was read from a log give
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
@@ -19,70 +18,15 @@ from lmtui.core.messages import ImageRef
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.verification import LATE, CheckOutcome, CheckRan
 from lmtui.tui.commands import command, first_key
+from lmtui.tui.lines.document import Block
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
-from lmtui.tui.lines.styled_text import Line, Span, StyleRole, crop, fill, fit, fold, indent, plain, row, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole, crop, fill, fit, fold, indent, row, width_of, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"
 _OWN_BAR = "▌ "
 _LONG_TEXT_LINES = 24
 _SHOWN_OF_LONG = 16
 _LIVE_THINKING_CHARS = 4000
-
-
-class Block:
-    """One part of a conversation.  `has_gap`: a blank line is before it.  `is_cut_off`: the model sees it no more.
-    `is_padded`: its own ground has a blank row above and below the text.
-
-    `seq` is the place in the session of the event that it was made from.
-    """
-
-    kind: ClassVar[str] = ""
-    call_id = ""
-    has_bar = False  # its lines begin with one, in the gutter
-
-    def __init__(self) -> None:
-        self.has_gap = False
-        self.is_padded = False
-        self.is_folded = True
-        self.is_cut_off = False
-        self.seq = 0
-
-    @property
-    def can_fold(self) -> bool:
-        """Tell whether there is more to show or to hide."""
-        return False
-
-    def estimate(self, width: int) -> int:
-        """Return about how many lines the block has, without drawing it: from length and newlines."""
-        text = "" if self.can_fold and self.is_folded else self.copy_text()
-        return text.count("\n") + len(text) // max(1, width) + 1
-
-    @abstractmethod
-    def body(self, width: int) -> list[Line]:
-        """Return the block's lines without the blank line before it."""
-
-    @abstractmethod
-    def copy_text(self) -> str:
-        """Return what is copied from the block."""
-
-    def search_text(self) -> str:
-        """Return all that can be found in the block, folded or not."""
-        return self.copy_text()
-
-    def turn_over(self) -> None:
-        """Fold or unfold."""
-        self.is_folded = not self.is_folded
-
-    def unfold_all(self) -> None:
-        """Show everything there is."""
-        self.is_folded = False
-
-    def lines(self, width: int) -> list[Line]:
-        """Return the block's lines, at least one."""
-        body = self.body(width)
-        if self.is_cut_off:
-            body = [((plain(line), "muted"),) for line in body]
-        return [(), *body] if self.has_gap else body
 
 
 class UserBlock(Block):

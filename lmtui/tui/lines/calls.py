@@ -12,8 +12,9 @@ from typing import ClassVar
 from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.sanitize import escape_invisible, pluralize, sanitize, sanitize_line, sanitize_path, show_controls
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, seconds, text_lines
+from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, seconds, text_lines
 from lmtui.tui.lines.diff_layout import DiffPainter, diff_lines
+from lmtui.tui.lines.document import Block
 from lmtui.tui.lines.patch import SIGN_ROLES, DiffLine, counts_line, digits_of, parse_patch
 from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_path, indent, pad, row, strip_end, width_of
 from lmtui.tui.wording import PATH_VERBS, call_words

@@ -6,7 +6,7 @@ It draws the lines in view and repaints only those that changed, in frames that 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Unpack
 
@@ -61,9 +61,6 @@ class Cursor(Protocol):
 
     def click(self, line: int) -> None:
         """Take a click on a line."""
-
-    def focus_changed(self) -> None:
-        """Show or hide the cursor."""
 
 
 class Hover:
@@ -271,20 +268,6 @@ class LineScroller:
         self.seen = max(self.seen, source.place_at(min(last, view.scroll_offset.y + view.size.height - 1)))
         below = last - source.line_of(self.seen)
         return ((f" ↓ {pluralize(below, 'new line')} · End ", "accent caret"),) if below > 0 else ()
-
-
-class Overlay(Protocol):
-    """Marks that are drawn over lines for the moment, and a note on what the keys do meanwhile."""
-
-    @property
-    def is_on(self) -> bool:
-        """Tell whether there is something to mark."""
-
-    def dress(self, line: int, content: Line) -> Line:
-        """Return a line with its marks."""
-
-    def note(self) -> Line:
-        """Return the note."""
 
 
 _MOST_COPIED_LINES = 200_000
@@ -498,7 +481,7 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         self.cursor: Cursor | None = None
         self.hover = Hover(self)
         self.copy_mode, self.search = CopyMode(self), Search(self)
-        self.overlays: Sequence[Overlay] = (self.search, self.copy_mode)
+        self.overlays = self.search, self.copy_mode
         self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.COPYING, Scope.FINDING)), self._bindings])
 
     # -- drawing --------------------------------------------------------------------------------------------------------
@@ -665,7 +648,7 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
     @on(events.Blur)
     def _focus_changed(self) -> None:
         if self.cursor is not None:
-            self.cursor.focus_changed()
+            self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         """Let the cursor take a click on a line, unless text was selected."""

@@ -92,10 +92,6 @@ class RowCursor:
         self.put(line)
         self._view.action_select()
 
-    def focus_changed(self) -> None:
-        """Show or hide the cursor."""
-        self._view.strips.forget(self.row)
-
 
 Row = TypeVar("Row")
 

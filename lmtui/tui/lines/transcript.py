@@ -22,7 +22,6 @@ from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import (
     AnswerBlock,
     AnswerStream,
-    Block,
     CheckBlock,
     EndingBlock,
     NoticeBlock,
@@ -32,9 +31,12 @@ from lmtui.tui.lines.blocks import (
     answer_blocks,
 )
 from lmtui.tui.lines.calls import FOLDED_FROM, CallBlock, CallsBlock, group_of
-from lmtui.tui.lines.document import Document
-from lmtui.tui.lines.document_view import DocumentView
+from lmtui.tui.lines.document import Block, Document
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.markdown import CODE_BLOCK
+from lmtui.tui.lines.styled_text import Line, Place, fill, slice_line
+from lmtui.tui.lines.table import BAR
+from lmtui.tui.lines.tool_log import CallOpened
 from lmtui.tui.timing import WidgetOptions
 
 _MOST_NAMES = 5
@@ -395,18 +397,120 @@ _TIGHT = frozenset({("thinking", "call"), ("call", "call"), ("notice", "notice")
 PADDED_ROWS = 30
 _HOP, _REMOTE_HOP = 8, 16
 _FENCE_BLOCKS = 400
+_LONGEST = 10_000
 
 
-class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
-    """Shows one agent's conversation.  Give it every event of the session, live or from the log."""
+class BlockCursor:
+    """A cursor on a block of a document, -1 for none; it is drawn in the gutter."""
+
+    def __init__(self, view: Transcript) -> None:
+        self.index = -1
+        self._view = view
+
+    @property
+    def current(self) -> Block | None:
+        """Return the block under the cursor; without one, the last."""
+        blocks = self._view.document.blocks
+        return blocks[self.index if 0 <= self.index < len(blocks) else -1] if blocks else None
+
+    def mark(self, line: int, content: Line) -> Line:
+        """Return a line with the cursor's sign where it is in its block."""
+        if self.index < 0 or not self._view.has_focus:
+            return content
+        document = self._view.document
+        index, top = document.locate(line)
+        first = top + document.blocks[index].has_gap
+        marked = (BAR, *slice_line(content, 1, _LONGEST)) if index == self.index and line >= first else content
+        return fill(marked, self._view.content_width, "cursor") if index == self.index and line == first else marked
+
+    def move(self, rows: int) -> None:
+        """Move by blocks, or scroll within one that is taller than the pane."""
+        view = self._view
+        if not len(view.document):
+            return
+        if self.index < 0:
+            self.put(view.last_seen())
+            return
+        top, bottom = self._span(self.index)
+        view_top = view.scroll_offset.y
+        view_bottom = view_top + view.size.height
+        if (rows > 0 and top <= view_bottom < bottom) or (rows < 0 and top < view_top <= bottom):
+            view.scroller.move(rows)
+        else:
+            self.put(self.index + rows)
+
+    def page(self, pages: int) -> None:
+        """Scroll by pages."""
+        self._view.scroller.page(pages)
+
+    def to_edge(self, *, is_end: bool) -> None:
+        """Go to the beginning, or to the end and follow it."""
+        last = len(self._view.document) - 1
+        self.index = last if is_end else min(0, last)
+        self._view.scroller.to_edge(is_end=is_end)
+
+    def put(self, index: int) -> None:
+        """Go to a block and bring it into view."""
+        document = self._view.document
+        before, self.index = self.index, max(0, min(len(document) - 1, index))
+        self._reveal()
+        for each in {before, self.index}:
+            if 0 <= each < len(document):
+                self._view.touch(document.top(each))
+
+    def toggle(self, index: int) -> None:
+        """Fold or unfold a block where it is; it stays as the reader wants it."""
+        view = self._view
+        block = view.document.blocks[index]
+        view.document.leave_open(block)
+        if block.can_fold:
+            view.scroller.hold_still()
+            block.turn_over()
+            view.document.touch(index)
+            view.scroller.go(view.scroller.place)
+
+    def can_click(self, line: int) -> bool:
+        """Tell whether a line is of a block that folds."""
+        document = self._view.document
+        return document.blocks[document.locate(line)[0]].can_fold
+
+    def click(self, line: int) -> None:
+        """Go to a block, and fold or unfold it."""
+        self.index, _ = self._view.document.locate(line)
+        self.toggle(self.index)
+        self._view.redraw()
+
+    def _reveal(self) -> None:
+        view = self._view
+        top, bottom = self._span(self.index)
+        height = view.size.height
+        view_top = view.scroll_offset.y
+        if top < view_top or bottom - top >= height:
+            view.scroller.go((self.index, 0))
+        elif bottom > view_top + height:
+            view.scroller.move(bottom - view_top - height)
+
+    def _span(self, index: int) -> tuple[int, int]:
+        height = self._view.document.height(index)
+        top = self._view.document.top(index)
+        return top, top + height
+
+
+class Transcript(VirtualLineView, can_focus=True, inherit_bindings=False):
+    """Shows one agent's conversation, with a cursor on a block.  Give it every event of the session, live or from the log."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.CHAT)
 
     empty_text = "What should we work on?"
     loads_behind = True
+    cursor: BlockCursor
 
     def __init__(self, agent: str = events.ROOT, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
-        super().__init__(**options)
+        self.document = Document()
+        super().__init__(self.document, **options)
+        self.scroller.is_following = True
+        self.cursor = BlockCursor(self)
+        self.document.changed = self.touch
         self.agent = agent
         self.conversation = ConversationBlocks(self.document, agent, zone)
         self._zone = zone
@@ -442,10 +546,43 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
             self._behind.apply(envelope)
 
     def finish_loading(self) -> None:
-        """Put the whole conversation in the place of its end; the reader stays where he is."""
-        if self._behind is not None:
-            self.conversation, self._behind = self._behind, None
-            self.take_document(self.conversation.document)
+        """Put the whole conversation in the place of its end, with what the reader unfolded there; he stays in his place."""
+        if self._behind is None:
+            return
+        self.conversation, self._behind = self._behind, None
+        document = self.conversation.document
+        shift = len(document) - len(self.document)
+        for index, block in enumerate(self.document.blocks):
+            if not block.is_folded and 0 <= index + shift < len(document) and document.blocks[index + shift].kind == block.kind:
+                document.blocks[index + shift].unfold_all()
+        document.set_width(self.content_width, is_padded=self.document.is_padded)
+        self.copy_mode.is_on = False
+        if self.cursor.index >= 0:
+            self.cursor.index = max(0, self.cursor.index + shift)
+        scroller, (index, offset) = self.scroller, self.scroller.place
+        self.document = self.source = document
+        document.changed = self.touch
+        scroller.place = max(0, index + shift), offset
+        scroller.seen = (scroller.seen[0] + shift, scroller.seen[1]) if scroller.seen is not None else None
+        self.redraw()
+        if self.size and self.is_running:
+            self.sync()
+
+    def last_seen(self) -> int:
+        """Return the last block in view."""
+        return self.document.place_at(self.scroll_offset.y + self.size.height - 1)[0]
+
+    def found(self, place: Place) -> None:
+        """Let the cursor be where a match was gone to."""
+        self.cursor.index = place[0]
+
+    def action_select(self, is_fold: bool = False) -> None:
+        """Ask for the call under the cursor to be shown; fold or unfold anything else, with `is_fold` a call too."""
+        block = self.cursor.current
+        if block is not None and block.call_id and not is_fold:
+            self.post_message(CallOpened(block.call_id))
+        elif block is not None:
+            self.cursor.toggle(self.document.blocks.index(block))
 
     def copy_text(self) -> str:
         """Return what copying the block under the cursor gives (the whole message for a part of an answer)."""
@@ -464,8 +601,13 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         return "", 0, 0
 
     def action_turn(self, step: int) -> None:
-        """Go to the next turn, or to the one before."""
-        self.cursor.to_turn(step)
+        """Go to the beginning of the next turn, or of the one before, if there is one."""
+        blocks, index = self.document.blocks, self.cursor.index
+        index = (index if index >= 0 else len(blocks)) + step
+        while 0 <= index < len(blocks) and blocks[index].kind != "user":
+            index += step
+        if 0 <= index < len(blocks):
+            self.cursor.put(index)
 
     def place_seq(self) -> int:
         """Return the place in the session of what the cursor is on while the pane has the focus, else 0."""

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from lmtui.core.events import Level
 from lmtui.tui.lines.blocks import NoticeBlock
 from lmtui.tui.lines.document import Document
-from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.styled_text import plain
+from lmtui.tui.lines.transcript import Transcript
 from tests.tui.lines.stage import Stage, settled, until
 
 
@@ -24,7 +24,7 @@ def test_every_match_of_a_document_is_gone_to_in_its_order(texts: list[str]) -> 
 
 
 async def test_a_search_of_a_long_document_leaves_the_screen_its_time_and_finds_what_came_meanwhile() -> None:
-    view = DocumentView()
+    view = Transcript()
     async with Stage(view).run_test(size=(60, 10)) as pilot:
         for number in range(30_000):
             view.document.append(NoticeBlock(Level.INFO, f"some words {number}"))

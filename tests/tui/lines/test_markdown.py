@@ -6,7 +6,8 @@ import time
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lmtui.tui.lines.blocks import BLOCK_CHARS, CURSOR, AnswerStream, Block, answer_blocks, split
+from lmtui.tui.lines.blocks import BLOCK_CHARS, CURSOR, AnswerStream, answer_blocks, split
+from lmtui.tui.lines.document import Block
 from lmtui.tui.lines.styled_text import Line, plain, width_of
 from tests.sets import for_each
 

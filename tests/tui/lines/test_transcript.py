@@ -4,8 +4,7 @@ from datetime import UTC
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role
-from lmtui.tui.lines.blocks import Block
-from lmtui.tui.lines.document_view import DocumentView
+from lmtui.tui.lines.document import Block
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
@@ -87,7 +86,7 @@ async def test_only_blocks_in_view_are_drawn() -> None:
         def copy_text(self) -> str:
             return "x"
 
-    view = DocumentView()
+    view = Transcript()
     async with Stage(view).run_test(size=(60, 12)) as pilot:
         for _ in range(5000):
             view.document.append(CountingBlock())
