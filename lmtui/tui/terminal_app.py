@@ -32,7 +32,7 @@ from lmtui import paths
 from lmtui.paths import without_keys
 from lmtui.tui import themes
 from lmtui.tui.options import StartOptions
-from lmtui.tui.terminal_input import TerminalInput
+from lmtui.tui.terminal_input import TerminalInput, through_tmux
 from lmtui.tui.themes import filters_without_color
 
 if TYPE_CHECKING:
@@ -67,10 +67,7 @@ def osc_52(text: str, *, is_in_tmux: bool = False) -> str:
     if len(data) > LARGEST_OSC_BYTES:
         return ""
     plain = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
-    if not is_in_tmux:
-        return plain
-    doubled = plain.replace("\x1b", "\x1b\x1b")
-    return f"{plain}\x1bPtmux;{doubled}\x1b\\"
+    return plain + through_tmux(plain) if is_in_tmux else plain
 
 
 def run_program(program: Program, text: str) -> bool:

@@ -226,3 +226,8 @@ def _typed(key: re.Match[str]) -> str:
     number = 0x0A if number in _ENTERS else number & 0x1F if has_ctrl and number < 0x80 else number
     typed = "".join(chr(int(each)) for each in text.split(":") if _is_character(each)) or chr(number)
     return "".join(each for each in typed if each in "\r\n\t" or each.isprintable())
+
+
+def through_tmux(sequence: str) -> str:
+    """Return a control sequence as tmux passes it on to the terminal that it is in."""
+    return f"{ESC}Ptmux;{sequence.replace(ESC, ESC + ESC)}{ESC}\\"

@@ -15,6 +15,7 @@ from lmtui.core.events import TurnReason
 from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.summary import ENDINGS
+from lmtui.tui.terminal_input import through_tmux
 
 if TYPE_CHECKING:
     from lmtui.tui.router import SessionView
@@ -92,16 +93,11 @@ class TerminalNotifier:
 
     def _notify(self, text: str) -> None:
         text = text.replace(";", ",")  # it parts arguments: `9;4;…` is a progress bar in some terminals
-        match self._way:
-            case "osc9":
-                self._write(self._wrapped(f"\x1b]9;{text}\x07"))
-            case "osc777":
-                self._write(self._wrapped(f"\x1b]777;notify;lmtui;{text}\x07"))
-            case "bell":
-                self._write("\x07")
-
-    def _wrapped(self, sequence: str) -> str:
-        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" if self._is_in_tmux else sequence
+        sequence = f"\x1b]9;{text}\x07" if self._way == "osc9" else f"\x1b]777;notify;lmtui;{text}\x07"
+        if self._way == "bell":
+            self._write("\x07")
+        elif self._way != "off":
+            self._write(through_tmux(sequence) if self._is_in_tmux else sequence)
 
 
 def chosen_way(way: str, environ: Mapping[str, str]) -> str:

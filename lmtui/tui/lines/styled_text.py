@@ -39,11 +39,6 @@ def join_roles(*roles: StyleRole) -> StyleRole:
     return cast("StyleRole", " ".join(filter(None, roles)))
 
 
-def color_role(foreground: str, background: str) -> StyleRole:
-    """Return the role of two colours of a picture, each as `rrggbb`."""
-    return cast("StyleRole", f"fg:#{foreground} bg:#{background}")
-
-
 def link_role(target: str) -> StyleRole:
     """Return the role of a text that leads to a target; empty for one that is not a web address."""
     address = quote(target.strip(), safe=_SAFE, errors="replace")
@@ -354,7 +349,6 @@ def _tail(text: str, width: int) -> str:
 
 
 STYLE_PREFIX = "lines--"
-_MOST_STYLES = 2000
 
 
 class Palette:
@@ -369,8 +363,6 @@ class Palette:
         """Return the style of one or more roles, later ones over earlier ones."""
         found = self._styles.get(roles)
         if found is None:
-            if len(self._styles) > _MOST_STYLES:  # the colours of pictures
-                self._styles = {"": self.base}
             found = self.base
             for role in roles.split():
                 target = link_target(role)
@@ -383,8 +375,6 @@ class Palette:
         return Strip([Segment(text, self.style(roles)) for text, roles in line]).extend_cell_length(width, self.base)
 
     def _own(self, role: str) -> Style:
-        if role.startswith(("fg:#", "bg:#")):
-            return Style(color=role[3:]) if role.startswith("fg") else Style(bgcolor=role[3:])
         name, widget = STYLE_PREFIX + role, self._widget
         if role in ROLES and name not in widget._component_styles:
             # As component classes of the widget, all roles would be styled at each change of a class in or above it.

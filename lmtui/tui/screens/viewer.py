@@ -7,8 +7,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
-from pathlib import Path
+from itertools import accumulate
 from typing import ClassVar, Unpack
 
 from textual import work
@@ -16,7 +15,6 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.messages import sniff
 from lmtui.core.prompt_text import mention_text
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import SessionHost
@@ -24,8 +22,7 @@ from lmtui.tui.commands import Scope, command, of_scope
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path, source_line
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.page_view import PageView
-from lmtui.tui.lines.styled_text import CONTINUED, Line, LineSource, Place, code_breaks, color_role, crop, fit_path, slice_line
+from lmtui.tui.lines.styled_text import CONTINUED, Line, LineSource, Place, code_breaks, crop, fit_path, slice_line
 from lmtui.tui.screens.beside import BesideChat, keys_of
 from lmtui.tui.timing import WidgetOptions
 from lmtui.tui.widgets.ask_line import AskLine
@@ -258,57 +255,6 @@ class FileView(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.scroller.go(self.source.moved((self._line_gone_to, 0), -(self.size.height // 2)))
 
 
-TIMEOUT_S = 15.0
-MAX_COLUMNS, MAX_ROWS = 200, 100
-HALF = "▀"
-_DECODER = Path(__file__).parents[1] / "picture_decoder.py"
-
-
-class PictureError(Exception):
-    """A picture cannot be shown; the text says why."""
-
-
-async def picture_lines(data: bytes, columns: int, rows: int) -> list[Line]:
-    """Return a picture as lines, at most so many cells wide and high.
-
-    Raises:
-        PictureError: it is broken, too large, or nothing here decodes pictures.
-    """
-    size = (str(max(1, min(columns, MAX_COLUMNS))), str(max(1, min(rows, MAX_ROWS))))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", str(_DECODER), *size,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={},
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            found, reason = await process.communicate(data)
-    except TimeoutError as error:
-        raise PictureError("it takes too long to decode") from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise PictureError(sanitize_line(reason.decode("utf-8", "replace").strip()[-200:]) or "its decoder was stopped")
-    return _lines(found)
-
-
-def _lines(found: bytes) -> list[Line]:
-    head, _, pixels = found.partition(b"\n")
-    columns, rows = (int(part) for part in head.split())
-    if len(pixels) != columns * rows * 6:
-        raise PictureError("its decoder sent something else")
-    width = columns * 3
-    lines: list[Line] = []
-    for row in range(rows):
-        upper = pixels[2 * row * width : (2 * row + 1) * width]
-        lower = pixels[(2 * row + 1) * width : (2 * row + 2) * width]
-        cells = [(upper[at : at + 3].hex(), lower[at : at + 3].hex()) for at in range(0, width, 3)]
-        lines.append(tuple((HALF * len(list(run)), color_role(top, bottom)) for (top, bottom), run in groupby(cells)))
-    return lines
-
-
-FRAME_ROWS = 4
 _IN_TREE = ("viewer.file", "viewer.read")
 
 
@@ -339,15 +285,13 @@ class Viewer(BesideChat):
         self._step_file, self._follows_tree = step, follows_tree
         self._title_bar = Bar(id="viewer-title")
         self._file = FileView(id="viewer-file")
-        self._picture = PageView(lambda _: [], id="viewer-picture")
-        self._picture.display = False
         self._ask = AskLine("viewer-ask")
-        self._note = self._lasting_note = ""
+        self._note = ""
         self._size_bytes = 0
 
     def content(self) -> Iterable[Widget]:
         """Return title, text, and the line to type into."""
-        return self._title_bar, self._file, self._picture, self._ask
+        return self._title_bar, self._file, self._ask
 
     def on_mount(self) -> None:
         self._draw_title()
@@ -375,8 +319,7 @@ class Viewer(BesideChat):
     def action_side_step(self, step: int, *_: object) -> None:
         """Show the next file, or the one before."""
         if path := self._step_file(step):
-            self._path, self._lasting_note = path, ""
-            self._file.display, self._picture.display = True, False
+            self._path = path
             self._file.focus()
             self._load()
 
@@ -411,29 +354,11 @@ class Viewer(BesideChat):
         except LmtuiError as error:
             file.show(error.full_text())
             return
-        if sniff(found.data) and await self._shows_picture(found.data):
-            return
         text = await asyncio.to_thread(FileText, self._path, found.data)
         self._size_bytes = found.size_bytes
         is_cut = found.size_bytes > len(found.data)
         file.show(text, size_bytes=found.size_bytes, is_cut=is_cut, keeps_place=keeps_place)
         self._draw_title()
-
-    async def _shows_picture(self, data: bytes) -> bool:
-        """Draw a picture in cells, where the terminal has the colours for it; False where it cannot be, which is said."""
-        size = self.app.size
-        if self.app.console.color_system not in ("256", "truecolor"):
-            return False
-        try:
-            lines = await picture_lines(data, self.columns - 1, size.height - FRAME_ROWS)
-        except PictureError as error:
-            self._lasting_note = f"not drawn: {error}"
-            return False
-        self._picture.show(lambda _: lines)
-        self._file.display, self._picture.display = False, True
-        self._picture.focus()
-        self._say(f"{sniff(data).removeprefix('image/')} · {len(data):,} bytes")
-        return True
 
     @work(group="editor")
     async def action_viewer_edit(self) -> None:
@@ -453,8 +378,7 @@ class Viewer(BesideChat):
     def _draw_title(self) -> None:
         file = self._file
         counts = f"{file.source.line_count:,} lines · {self._size_bytes:,} bytes" if self._size_bytes else ""
-        note = self._note or self._lasting_note
-        right = [Part(sanitize_line(note), "$accent", 1)] if note else []
+        right = [Part(sanitize_line(self._note), "$accent", 1)] if self._note else []
         room = max(8, self.columns - sum(part.content.cell_length + 2 for part in right) - 2)
         self._title_bar.show(
             [Part(fit_path(sanitize_path(self._path), room), "bold")], [*right, Part(counts, "$text-muted", 2)]
