@@ -13,9 +13,8 @@ from acp import schema
 from acp.exceptions import RequestError
 
 from lmtui.acp.acp_server import FIND_SERVER, Editor
-from lmtui.acp.editor_session import EditorSession, trust_note
+from lmtui.acp.editor_session import EditorSession, mode_state, trust_note
 from lmtui.acp.prompt_blocks import read_blocks
-from lmtui.acp.session_options import mode_state
 from lmtui.app.archive import archive_of, known_folders
 from lmtui.app.host import Runtime
 from lmtui.app.model_servers import Servers
@@ -124,8 +123,8 @@ class AcpAgent:
     ) -> schema.SetSessionConfigOptionResponse:
         """Set a selector of a session and return all of them."""
         opened = self._session(request.session_id)
-        await opened.options.choose(request.config_id, request.value)
-        return schema.SetSessionConfigOptionResponse(config_options=opened.options.listed())
+        await opened.choose(request.config_id, request.value)
+        return schema.SetSessionConfigOptionResponse(config_options=opened.options())
 
     async def session_prompt(self, request: schema.PromptRequest) -> schema.PromptResponse:
         """Answer a prompt."""
@@ -194,7 +193,7 @@ class AcpAgent:
         note = "" if runtime.workspace in self._noted else trust_note(runtime)
         self._noted.add(runtime.workspace)
         opened = self._sessions[session.id] = EditorSession(self._editor, runtime, session, [note] if note else [])
-        await opened.options.look()
+        await opened.look()
         opened.open(replays=replays)
         if not replays:
             opened.tell_after_answer()  # in a task, which begins once the answer is written
@@ -214,7 +213,7 @@ class AcpAgent:
 
 
 def _state(opened: EditorSession) -> dict[str, Any]:
-    return {"modes": mode_state(opened.session), "config_options": opened.options.listed()}
+    return {"modes": mode_state(opened.session), "config_options": opened.options()}
 
 
 async def _require_server(runtime: Runtime) -> None:

@@ -68,24 +68,15 @@ class EditorTransport(asyncio.BaseProtocol):
         self.lost.set()
 
     async def receive(self) -> dict[str, Any] | None:
-        """Return the next message, None at the end of input."""
-        is_rest = False  # of a line that is too long
-        while True:
-            try:
-                line = await self._reader.readuntil()
-            except asyncio.IncompleteReadError as error:
-                if not (line := error.partial):  # else the last line, without its end
-                    return None
-            except asyncio.LimitOverrunError as error:
-                _ = await self._reader.readexactly(error.consumed)
-                if not is_rest:
-                    self._refuse(PARSE_ERROR, "Parse error: the line is too long")
-                is_rest = True
-                continue
-            if not is_rest and line.strip() and (message := self._parsed(line)) is not None:
-                _REQUEST_ID.set(message.get("id"))
-                return message
-            is_rest = False
+        """Return the next message, None at the end of input or behind a line that is too long."""
+        try:
+            while line := await self._reader.readline():  # the last one may have no end
+                if line.strip() and (message := self._parsed(line)) is not None:
+                    _REQUEST_ID.set(message.get("id"))
+                    return message
+        except ValueError:
+            self._refuse(PARSE_ERROR, "Parse error: the line is too long")
+        return None
 
     def _parsed(self, line: bytes) -> dict[str, Any] | None:
         problem = PARSE_ERROR, "Parse error: not a JSON message"

@@ -1,56 +1,54 @@
 """One session as an editor has it open: its events become updates, its questions become requests, its prompts are turns.
 
-The slash commands that an editor offers are those of lmtui, of files and of MCP servers, and skills.
+Its mode and model are selectors.  The slash commands that an editor offers are those of lmtui, of files and of MCP servers,
+and skills.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+from acp import schema
 from acp.exceptions import RequestError
-from acp.schema import (
-    AvailableCommand,
-    AvailableCommandInput,
-    AvailableCommandsUpdate,
-    ConfigOptionUpdate,
-    ElicitationCapabilities,
-    PromptResponse,
-    StopReason,
-    UnstructuredCommandInput,
-)
 from pydantic import BaseModel
 
 from lmtui.acp.acp_server import Editor
 from lmtui.acp.projection import Projection
 from lmtui.acp.prompt_blocks import PromptText
 from lmtui.acp.questions import APPROVE_WITH_GRANTS, PermissionRequests, option
-from lmtui.acp.session_options import SessionOptions
+from lmtui.app.session_models import last_model
 from lmtui.commands import command
+from lmtui.commands.session_commands import MODE_NOTES, set_mode
 from lmtui.commands.table import command_table, run_typed
 from lmtui.core import events
-from lmtui.core.errors import ToolError
+from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.event_text import changes_text
 from lmtui.core.prompt_text import PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.servers import ServerFound, short_details
 from lmtui.core.sessions import Session, SessionHost
 from lmtui.core.tool_servers import Form, ToolServers, fields_of, is_web_address
 from lmtui.core.trust import kinds_text
 
-Say = Callable[[str], None]
 Started = Callable[[Session], None] | None
 _OFFERED = (
     "status", "changes", "undo", "redo", "merge", "compact", "budget", "todo", "background", "check", "checks", "goal", "init",
     "instructions", "mcp", "jobs", "submit", "commands", "skill", "attempts", "rename",
 )  # fmt: skip
 _SCREEN_ONLY = frozenset({"exit", "quit", "new", "clear", "resume", "sessions", "help"})
-_COMMANDS_EVERY_S = 4.0
-_STOP_REASONS: dict[events.TurnReason, StopReason] = {
+_STOP_REASONS: dict[events.TurnReason, schema.StopReason] = {
     events.TurnReason.LIMIT: "max_turn_requests",
     events.TurnReason.INTERRUPTED: "cancelled",
 }
+_LOOK_S = 1.5
+_OWN_MODEL = "(default)"  # which one that is, the server says with its first answer
+_Value = tuple[str, str, str | None]
+_MODES: list[_Value] = [(str(mode), str(mode).capitalize(), note) for mode, note in MODE_NOTES.items()]
+ConfigOption = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 
 
 @dataclass(slots=True)
@@ -76,9 +74,9 @@ class EditorSession:
         self._notes = notes
         self._projection = Projection(host.workspace, session.id)
         self._questions = PermissionRequests(editor, host.workspace, session.id)
-        self._commands = SlashCommands(host, session, self._questions)
-        self.options = SessionOptions(host, session)
-        self._told_commands: Mapping[str, Any] = {}
+        self._found: Sequence[ServerFound] = ()
+        self._told_commands: list[schema.AvailableCommand] | None = None
+        self._short: dict[str, str] = {}  # the commands that stand for a longer one
         self._prompts: list[_Prompt] = []
         self._turn = asyncio.Lock()
         self._asked: dict[str, asyncio.Task[None]] = {}
@@ -95,7 +93,6 @@ class EditorSession:
         self._leave = [self.session.subscribe(self._take)]
         if ToolServers in self.host.extensions:
             self._leave.append(self.host.extensions[ToolServers].listen(self.tell_after_answer))
-        _ = self._start(self._watch_commands())
 
     @property
     def is_answering(self) -> bool:
@@ -130,10 +127,10 @@ class EditorSession:
     def _take(self, envelope: events.Envelope) -> None:
         for update in self._projection.updates(envelope):
             self._update(update)
-        if self.options.take(envelope):
-            options = self.options.listed()
-            self._update(ConfigOptionUpdate(session_update="config_option_update", config_options=options))
         match envelope.event:
+            case events.ModeChanged() | events.ModelChanged(role="", agent=events.ROOT):
+                update = schema.ConfigOptionUpdate(session_update="config_option_update", config_options=self.options())
+                self._update(update)
             case events.ApprovalRequested(approval_id=approval_id) as event:
                 self._asked[approval_id] = self._start(self._ask(event))
             case events.ApprovalResolved(approval_id=approval_id):
@@ -163,7 +160,7 @@ class EditorSession:
         text = f"{sanitize_line(form.server)}: {sanitize_line(form.text)}"
         params: dict[str, Any] = {"sessionId": self.session.id, "message": text}
         params |= {"toolCallId": call_id} if call_id else {}
-        offered = self._editor.capabilities.elicitation or ElicitationCapabilities()
+        offered = self._editor.capabilities.elicitation or schema.ElicitationCapabilities()
         if (offered.url if form.url else offered.form) is None or (form.url and not is_web_address(form.url)):
             return None
         if form.url:
@@ -190,18 +187,51 @@ class EditorSession:
 
     async def tell_commands(self) -> None:
         """Send the slash commands, if they are others than the editor was told."""
-        commands = AvailableCommandsUpdate(
-            session_update="available_commands_update", available_commands=await self._commands.offered()
-        )
-        told = commands.model_dump()
-        if told != self._told_commands:
-            self._told_commands = told
-            self._update(commands)
+        offered = await self._offered()
+        if offered != self._told_commands:
+            self._told_commands = offered
+            update = schema.AvailableCommandsUpdate(session_update="available_commands_update", available_commands=offered)
+            self._update(update)
 
-    async def _watch_commands(self) -> None:
-        while True:
-            await asyncio.sleep(_COMMANDS_EVERY_S)
-            await self.tell_commands()
+    async def look(self) -> None:
+        """Look which models there are, for a short time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_S):
+                self._found = await self.host.servers.find()
+
+    def options(self) -> list[ConfigOption]:
+        """Return the selectors of mode and model with their values."""
+        used = last_model(self.session.history())
+        name = used.model or used.default_model if used is not None else ""
+        current = f"{_root(used.url) if used is not None else ''} {name or _OWN_MODEL}"
+        models: dict[str, _Value] = {current: (current, name or "The server's own", None)}
+        for server in self._found:
+            for model in server.chat_models:
+                note = f"{sanitize_line(server.kind)}: {sanitize_line(short_details(model))}"
+                value = f"{_root(server.url)} {model.name}"
+                models[value] = (value, sanitize_line(model.name), note)
+        return [
+            _select("mode", "When lmtui asks before a tool runs", str(self.session.mode), _MODES),
+            _select("model", "Which model answers from the next request on", current, models.values()),
+        ]
+
+    async def choose(self, option_id: str, value: str | bool) -> None:
+        """Set a selector.
+
+        Raises:
+            UsageError: the selector or value is unknown, or not possible now.
+            ProviderError: the server of the model does not answer.
+        """
+        option = next((each for each in self.options() if each.id == option_id), None)
+        if not isinstance(option, schema.SessionConfigOptionSelect):
+            raise UsageError(f"unknown option {sanitize_line(option_id)!r}; use mode or model")
+        if value not in {each.value for each in option.options if isinstance(each, schema.SessionConfigSelectOption)}:
+            raise UsageError(f"unknown value {sanitize_line(str(value))!r} for option {option_id}")
+        if value != option.current_value and option_id == "mode":
+            await set_mode(self.session, str(value))
+        elif value != option.current_value:
+            url, _, model = str(value).partition(" ")
+            await self.host.switch_model(self.session.id, url, model)
 
     # -- prompts --------------------------------------------------------------------------------------------------------
 
@@ -212,7 +242,7 @@ class EditorSession:
         if self.session.is_running:
             self.session.interrupt()
 
-    async def prompt(self, text: PromptText) -> PromptResponse:
+    async def prompt(self, text: PromptText) -> schema.PromptResponse:
         """Answer a prompt; one that comes while another is answered waits for its turn.
 
         Raises:
@@ -250,7 +280,7 @@ class EditorSession:
     async def _begin(self, text: PromptText) -> Started:
         """Return what starts the work of a prompt, None where nothing is left to do."""
         if slash_call(text.typed) is not None:
-            return await self._commands.run(text, self._say)
+            return await self._run(text)
         plan = self.session.plans.open
         if plan is not None:
             return lambda session: session.plans.revise(plan.proposal_id, text.named)
@@ -282,19 +312,109 @@ class EditorSession:
     def _say(self, text: str) -> None:
         self._update(self._projection.say(text, f"said {id(text)} {text[:40]}"))
 
+    # -- slash commands ---------------------------------------------------------------------------------------------------
 
-def _response(prompt: _Prompt) -> PromptResponse:
+    async def _offered(self) -> list[schema.AvailableCommand]:
+        """Return the commands as they are now."""
+        table, offers = command_table(), self.host.extensions
+        found: dict[str, schema.AvailableCommand] = {}
+        for file in await asyncio.to_thread(offers[PromptFiles].found) if PromptFiles in offers else ():
+            if not file.problem:
+                found[file.name] = _command(file.name, file.description or f"from {file.source}", file.argument_hint)
+        self._short, context = {}, command.CommandContext(self.host, self.session, table)
+        for own in table.commands:
+            for name, about in (await own.names(context)).items() if own.names is not None else ():
+                if name not in found and name not in table.names:
+                    found[name] = _command(name, about, "what to do")
+                    self._short[name] = f"/{own.slash[0]} {name}"
+        for name in _OFFERED:
+            call = table.parse(f"/{name}")
+            if call is not None and call.command is not None and name not in found:
+                found[name] = _command(name, call.command.help, call.command.argument)
+        return list(found.values())
+
+    async def _run(self, prompt: PromptText) -> Started:
+        """Run a command; return what starts work in the session, if that is what it does.
+
+        It is what was typed: names of links and documents, and these themselves, go with a command that the model reads.
+
+        Raises:
+            LmtuiError: the command is unknown, or not possible now.
+        """
+        text, beside = prompt.typed, [part for part in (prompt.named.removeprefix(prompt.typed), *prompt.documents) if part]
+        name, argument = slash_call(text) or ("", "")
+        file = await self.host.extensions[PromptFiles].read(text) if PromptFiles in self.host.extensions else None
+        if file is not None:
+            more = tuple(TextPart(f"\n\n{each}", is_foreign=True) for each in beside)
+            file = replace(file, pieces=(*file.pieces, *more), images=(*file.images, *prompt.images))
+            return lambda session: session.waiting.begin(file, text.strip())
+        if name in self._short:
+            text = "\n\n".join([f"{self._short[name]} {argument}".strip(), *beside])
+        elif name.lower() in _SCREEN_ONLY:
+            self._say(f"/{sanitize_line(name)} is not available here: use the editor's list of sessions, or start a new one.\n")
+            return None
+        context = command.CommandContext(self.host, self.session, command_table())
+        return await self._finish(await run_typed(context, text), sanitize_line(name))
+
+    async def _finish(self, result: command.Result, name: str) -> Started:
+        match result:
+            case command.Begin(start=start):
+                return start
+            case command.Output(lines=lines):
+                self._say(_block(lines))
+            case command.OpenView(text=text, instead=instead):
+                way = f" or use {instead}" if instead else ""
+                needs = (f"/{name} needs the full screen: run lmtui in this folder{way}.",)
+                self._say(_block(tuple(await text()) if text is not None else needs))
+            case command.AskYes(question=question, text=text, then=then):
+                return await self._finish(await then(), name) if await self._is_yes(question, text) else None
+            case command.Choose():
+                return await self._choose(result, name)
+            case command.ConfirmRestore():
+                await self._restore(result)
+            case command.ReviewEffect(review=review, title=title):
+                text = "\n".join(sanitize_path(part.path) for part in await review.parts())
+                if await self._is_yes(title, text):
+                    self._say(_block(("merged", *await review.keep(None))))
+            case command.Ask(question=question):
+                self._say(f"{sanitize_line(question)}: write it after the command, as in /{name} WORDS.\n")
+            case _:
+                self._say(f"/{name} is not available in an editor.\n")
+        return None
+
+    async def _is_yes(self, question: str, text: str) -> bool:
+        options = [option("yes", "Yes", "allow_once"), option("no", "No", "reject_once")]
+        is_yes = await self._questions.pick(question, text, options) == "yes"
+        if not is_yes:
+            self._say("No changes made.\n")
+        return is_yes
+
+    async def _choose(self, asked: command.Choose, name: str) -> Started:
+        options = [option(key, f"{key}: {note}" if note else key, "allow_once") for key, note in asked.choices.items()]
+        chosen = await self._questions.pick(asked.title, "", [*options, option("", "None of them", "reject_once")])
+        return await self._finish(await asked.then(chosen), name) if chosen else None
+
+    async def _restore(self, asked: command.ConfirmRestore) -> None:
+        plan, changes = await asked.plan(), self.session.changes
+        if plan.conflicts:
+            self._say(f"These files have changed since: {', '.join(map(sanitize_path, plan.conflicts))}\n")
+        elif changes is not None and await self._is_yes(f"{plan.action}?", changes_text(plan.changes) or "nothing"):
+            await changes.apply(plan)
+            self._say(f"{plan.action} done: {changes_text(plan.changes)}\n")
+
+
+def _response(prompt: _Prompt) -> schema.PromptResponse:
     """Return why a prompt's turn stopped.
 
     Raises:
         RequestError: it failed.
     """
     if prompt.is_cancelled:
-        return PromptResponse(stop_reason="cancelled")
+        return schema.PromptResponse(stop_reason="cancelled")
     ended = prompt.ended
     if ended is not None and ended.reason is events.TurnReason.ERROR:
         raise RequestError(-32603, sanitize_line(ended.error) or "The turn failed.", {"fault": ended.fault})
-    return PromptResponse(stop_reason=_STOP_REASONS.get(ended.reason, "end_turn") if ended is not None else "end_turn")
+    return schema.PromptResponse(stop_reason=_STOP_REASONS.get(ended.reason, "end_turn") if ended is not None else "end_turn")
 
 
 def trust_note(host: SessionHost) -> str:
@@ -308,116 +428,29 @@ def trust_note(host: SessionHost) -> str:
     )
 
 
-class SlashCommands:
-    """The commands of one session.
-
-    Args:
-        host: the host of the session.
-        session: what they work on.
-        questions: asks what a command asks.
-    """
-
-    def __init__(self, host: SessionHost, session: Session, questions: PermissionRequests) -> None:
-        self._host, self._questions = host, questions
-        self._session = session
-        self._context = command.CommandContext(host, session, command_table())
-        self._short: dict[str, str] = {}
-
-    async def offered(self) -> list[AvailableCommand]:
-        """Return the commands as they are now."""
-        table = self._context.commands
-        found: dict[str, AvailableCommand] = {}
-        offers = self._host.extensions
-        for file in await asyncio.to_thread(offers[PromptFiles].found) if PromptFiles in offers else ():
-            if not file.problem:
-                found[file.name] = _command(file.name, file.description or f"from {file.source}", file.argument_hint)
-        self._short = {}
-        for own in table.commands:
-            for name, about in (await own.names(self._context)).items() if own.names is not None else ():
-                if name not in found and name not in table.names:
-                    found[name] = _command(name, about, "what to do")
-                    self._short[name] = f"/{own.slash[0]} {name}"
-        for name in _OFFERED:
-            call = table.parse(f"/{name}")
-            if call is not None and call.command is not None and name not in found:
-                found[name] = _command(name, call.command.help, call.command.argument)
-        return list(found.values())
-
-    async def run(self, prompt: PromptText, say: Say) -> Started:
-        """Run a command; return what starts work in the session, if that is what it does.
-
-        It is what was typed: names of links and documents, and these themselves, go with a command that the model reads.
-
-        Raises:
-            LmtuiError: the command is unknown, or not possible now.
-        """
-        text, beside = prompt.typed, [part for part in (prompt.named.removeprefix(prompt.typed), *prompt.documents) if part]
-        name, argument = slash_call(text) or ("", "")
-        file = await self._host.extensions[PromptFiles].read(text) if PromptFiles in self._host.extensions else None
-        if file is not None:
-            more = tuple(TextPart(f"\n\n{each}", is_foreign=True) for each in beside)
-            file = replace(file, pieces=(*file.pieces, *more), images=(*file.images, *prompt.images))
-            return lambda session: session.waiting.begin(file, text.strip())
-        if name in self._short:
-            text = "\n\n".join([f"{self._short[name]} {argument}".strip(), *beside])
-        elif name.lower() in _SCREEN_ONLY:
-            say(f"/{sanitize_line(name)} is not available here: use the editor's list of sessions, or start a new one.\n")
-            return None
-        return await self._take(await run_typed(self._context, text), sanitize_line(name), say)
-
-    async def _take(self, result: command.Result, name: str, say: Say) -> Started:
-        match result:
-            case command.Begin(start=start):
-                return start
-            case command.Output(lines=lines):
-                say(_block(lines))
-            case command.OpenView(text=text, instead=instead):
-                way = f" or use {instead}" if instead else ""
-                needs = (f"/{name} needs the full screen: run lmtui in this folder{way}.",)
-                say(_block(tuple(await text()) if text is not None else needs))
-            case command.AskYes(question=question, text=text, then=then):
-                return await self._take(await then(), name, say) if await self._is_yes(question, text, say) else None
-            case command.Choose():
-                return await self._choose(result, name, say)
-            case command.ConfirmRestore():
-                await self._restore(result, say)
-            case command.ReviewEffect(review=review, title=title):
-                text = "\n".join(sanitize_path(part.path) for part in await review.parts())
-                if await self._is_yes(title, text, say):
-                    say(_block(("merged", *await review.keep(None))))
-            case command.Ask(question=question):
-                say(f"{sanitize_line(question)}: write it after the command, as in /{name} WORDS.\n")
-            case _:
-                say(f"/{name} is not available in an editor.\n")
-        return None
-
-    async def _is_yes(self, question: str, text: str, say: Say) -> bool:
-        options = [option("yes", "Yes", "allow_once"), option("no", "No", "reject_once")]
-        is_yes = await self._questions.pick(question, text, options) == "yes"
-        if not is_yes:
-            say("No changes made.\n")
-        return is_yes
-
-    async def _choose(self, asked: command.Choose, name: str, say: Say) -> Started:
-        options = [option(key, f"{key}: {note}" if note else key, "allow_once") for key, note in asked.choices.items()]
-        chosen = await self._questions.pick(asked.title, "", [*options, option("", "None of them", "reject_once")])
-        return await self._take(await asked.then(chosen), name, say) if chosen else None
-
-    async def _restore(self, asked: command.ConfirmRestore, say: Say) -> None:
-        plan, changes = await asked.plan(), self._session.changes
-        if plan.conflicts:
-            say(f"These files have changed since: {', '.join(map(sanitize_path, plan.conflicts))}\n")
-        elif changes is not None and await self._is_yes(f"{plan.action}?", changes_text(plan.changes) or "nothing", say):
-            await changes.apply(plan)
-            say(f"{plan.action} done: {changes_text(plan.changes)}\n")
-
-
-def _command(name: str, description: str, hint: str) -> AvailableCommand:
-    typed = AvailableCommandInput(UnstructuredCommandInput(hint=sanitize_line(hint))) if hint else None
-    return AvailableCommand(name=name, description=sanitize_line(description) or name, input=typed)
+def _command(name: str, description: str, hint: str) -> schema.AvailableCommand:
+    typed = schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=sanitize_line(hint))) if hint else None
+    return schema.AvailableCommand(name=name, description=sanitize_line(description) or name, input=typed)
 
 
 def _block(lines: Sequence[str]) -> str:
     """Return lines that keep their columns in Markdown."""
     shown = "\n".join(lines)
     return f"```text\n{shown}\n```\n" if len(lines) > 1 else f"{shown}\n"
+
+
+def mode_state(session: Session) -> schema.SessionModeState:
+    """Return the modes and the one in force."""
+    modes = [schema.SessionMode(id=mode, name=name, description=note) for mode, name, note in _MODES]
+    return schema.SessionModeState(current_mode_id=str(session.mode), available_modes=modes)
+
+
+def _root(url: str) -> str:
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def _select(name: Literal["mode", "model"], about: str, current: str, values: Iterable[_Value]) -> ConfigOption:
+    options = [schema.SessionConfigSelectOption(value=value, name=name, description=note) for value, name, note in values]
+    return schema.SessionConfigOptionSelect(
+        id=name, name=name.capitalize(), description=about, category=name, type="select", current_value=current, options=options
+    )

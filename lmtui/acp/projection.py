@@ -176,6 +176,10 @@ class Projection:
                 yield self._files(call, event)
             case events.ToolCallFinished() if call is not None:
                 yield self._call_ended(call, event)
+            case PlanProposed(agent=events.ROOT, proposal=proposal):
+                yield self.say("\n".join(proposal_lines(proposal)) + "\n", f"plan {envelope.seq}")
+            case ReportWritten(agent=events.ROOT, text=text):
+                yield self.say(sanitize(text), f"report {envelope.seq}")
             case _ if event.agent == events.ROOT:
                 yield from self._root(event, envelope)
 
@@ -206,17 +210,8 @@ class Projection:
             case events.SessionRenamed(title=title):
                 at = envelope.time.isoformat()
                 yield schema.SessionInfoUpdate(session_update="session_info_update", title=sanitize_line(title), updated_at=at)
-            case _:
-                yield from self._told(event, envelope.seq)
-
-    def _told(self, event: events.Event, seq: int) -> Iterator[BaseModel]:
-        match event:
             case events.Notice(level=level, text=text) if level is not events.Level.INFO:
-                yield self.note(f"{level}: {sanitize_line(text)}\n", f"note {seq}")
-            case PlanProposed(proposal=proposal):
-                yield self.say("\n".join(proposal_lines(proposal)) + "\n", f"plan {seq}")
-            case ReportWritten(text=text):
-                yield self.say(sanitize(text), f"report {seq}")
+                yield self.note(f"{level}: {sanitize_line(text)}\n", f"note {envelope.seq}")
 
     def say(self, text: str, key: str) -> schema.AgentMessageChunk:
         """Return words of lmtui's own as a message; `key` names it."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from acp import schema
 from acp.exceptions import RequestError
+from acp.helpers import update_tool_call
 from pydantic import ValidationError
 
 from lmtui.acp.acp_server import Editor, dumped
@@ -53,7 +54,10 @@ class PermissionRequests:
     async def approval(self, event: ApprovalRequested, call_id: str) -> Answer | None:
         """Return the answer to an approval, None where the user dismissed it: that stops the turn."""
         units = self._units(event)
-        call = self._call(event, call_id, self._content(event, units), _places(self._workspace, event, units))
+        places = [place for unit in units for place in unit.places]
+        if not places and event.path:
+            places = diff_parts(self._workspace, event.path, event.diff)[1]
+        call = _call(call_id, _title(event), kind_of(event.tool), self._content(event, units), places)
         chosen = await self._choose(call, list(_options(event, is_divisible=len(units) > 1)))
         if chosen == "parts":
             return await self._by_parts(event, call_id, units)
@@ -67,13 +71,15 @@ class PermissionRequests:
             options.append(option(APPROVE_WITH_GRANTS, text, "allow_always"))
         options.append(option("no", "Keep planning", "reject_once"))
         lines = [*proposal_lines(event.proposal), *(f"allow {escape_invisible_line(rule)}" for rule in grants)]
-        call = _question(f"{event.proposal_id}-answer", "Approve this plan?", "\n".join(lines), "switch_mode")
+        content = text_content("\n".join(lines))
+        call = _call(f"{event.proposal_id}-answer", "Approve this plan?", "switch_mode", [content])
         chosen = await self._choose(call, options)
         return chosen if chosen in (APPROVE, APPROVE_WITH_GRANTS) else ""
 
     async def pick(self, title: str, text: str, options: Sequence[schema.PermissionOption]) -> str:
         """Return the id of the option that the user picked, empty where they picked none."""
-        return await self._choose(_question(f"question-{abs(hash((title, text)))}", title, text), list(options)) or ""
+        content = [text_content(text)] if text else []
+        return await self._choose(_call(f"question-{abs(hash((title, text)))}", title, "other", content), list(options)) or ""
 
     async def _choose(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> str | None:
         """Return the id of what was chosen, empty where it was dismissed, None where the editor cannot ask."""
@@ -90,8 +96,8 @@ class PermissionRequests:
         kept: list[int] = []
         for number, unit in enumerate(units):
             where = escape_invisible_line(unit.path)
-            call = self._call(event, call_id, unit.content, unit.places)
-            call.title = f"{where}: change {number + 1} of {len(units)}"
+            title = f"{where}: change {number + 1} of {len(units)}"
+            call = _call(call_id, title, kind_of(event.tool), unit.content, unit.places)
             options = [option("yes", "Accept this change", "allow_once"), option("no", "Reject this change", "reject_once")]
             if number + 1 < len(units):
                 options.insert(1, option("rest", "Accept this and all others", "allow_once"))
@@ -135,18 +141,6 @@ class PermissionRequests:
             diffs = [*diff_parts(self._workspace, event.path, event.diff, is_new=is_new)[0]] or [text_content(event.diff)]
         return [*([text_content("\n".join(lines))] if lines else []), *diffs]
 
-    def _call(
-        self, event: ApprovalRequested, call_id: str, content: list[ToolContent], places: list[schema.ToolCallLocation]
-    ) -> schema.ToolCallUpdate:
-        return schema.ToolCallUpdate(
-            tool_call_id=call_id,
-            title=_title(event),
-            kind=kind_of(event.tool),
-            status="pending",
-            content=content or None,
-            locations=places or None,
-        )
-
 
 def _answer(chosen: str | None) -> Answer | None:
     """Return the answer that was chosen; None where the question was dismissed."""
@@ -155,9 +149,16 @@ def _answer(chosen: str | None) -> Answer | None:
     return Answer(Outcome(chosen)) if chosen else None
 
 
-def _question(key: str, title: str, text: str, kind: schema.ToolKind = "other") -> schema.ToolCallUpdate:
-    content: list[ToolContent] | None = [text_content(text)] if text else None
-    return schema.ToolCallUpdate(tool_call_id=key, title=title, kind=kind, status="pending", content=content)
+def _call(
+    call_id: str,
+    title: str,
+    kind: schema.ToolKind,
+    content: Sequence[ToolContent],
+    places: Sequence[schema.ToolCallLocation] = (),
+) -> schema.ToolCallUpdate:
+    return update_tool_call(
+        call_id, title=title, kind=kind, status="pending", content=[*content] or None, locations=[*places] or None
+    )
 
 
 def _title(event: ApprovalRequested) -> str:
@@ -165,11 +166,6 @@ def _title(event: ApprovalRequested) -> str:
     who = "" if event.agent == ROOT else f"{sanitize_line(event.agent)}: "
     verb = "keep what the command changed" if event.parts else sanitize_line(event.tool)
     return f"{who}{verb}: {what}"[:_TITLE_CHARS] if what and not event.parts else f"{who}{verb}"
-
-
-def _places(workspace: Path, event: ApprovalRequested, units: Sequence[_Unit]) -> list[schema.ToolCallLocation]:
-    found = [place for unit in units for place in unit.places]
-    return found or (diff_parts(workspace, event.path, event.diff)[1] if event.path else [])
 
 
 def _options(event: ApprovalRequested, *, is_divisible: bool) -> Iterator[schema.PermissionOption]:

@@ -1,4 +1,4 @@
-"""The permission rules of a folder, from settings, flags and the rules file; and which of them match no file.
+"""The permission rules of a folder, from settings, flags and the rules file.
 
 The rules file holds beyond a session: for one folder, or for every folder of the user.  It is TOML, one table per folder and
 `["*"]` for all of them: `["/home/me/project"]` with `allow = ["Shell(make test)"]`, `ask = […]` and `deny = […]`.  It may be
@@ -24,15 +24,12 @@ from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.errors import ConfigError, ToolError, UsageError
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, parse_pattern
-from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.decide import PROMOTED
 from lmtui.core.permissions.rules import MCP, SOURCES, Effect, GrantScope, Rule, checked, parse_rule
 from lmtui.engine.session import EngineSession
 from lmtui.paths import config_dir
 from lmtui.store.state_files import locked, write_whole
 from lmtui.tools.registry import ToolRegistry
-
-_MOST_PATHS = 100_000
 
 
 def rules_in_force(config: Config, workspace: Path) -> tuple[Rule, ...]:
@@ -97,24 +94,6 @@ def keep_grants(
     except ConfigError as error:
         notice = events.Notice(level=events.Level.WARNING, text=error.full_text())
         asyncio.get_running_loop().call_soon(session.emit, notice)
-
-
-def unmatched(rules: Sequence[Rule], workspace: Path) -> tuple[Rule, ...]:
-    """Return the rules about paths that match no existing file or folder; blocks (disk)."""
-    left = [rule for rule in rules if rule.is_about_paths and rule.tool != "*" and rule.pattern != "*"]
-    left = [rule for rule in left if not rule.pattern.startswith("/")]  # it may be about another folder
-    for count, path in enumerate(_paths(workspace)):
-        if not left or count > _MOST_PATHS:
-            return ()
-        left = [rule for rule in left if not path_patterns.matches(rule.pattern, path, covers_below=True)]
-    return tuple(left)
-
-
-def _paths(workspace: Path) -> Iterator[str]:
-    for folder, folders, files in os.walk(workspace):
-        folders[:] = [name for name in folders if name != ".git"]
-        inside = Path(folder).relative_to(workspace)
-        yield from ((inside / name).as_posix() for name in (*folders, *files))
 
 
 def _kept(kept: StoredRule, tools: ToolRegistry) -> tuple[Rule | None, str]:

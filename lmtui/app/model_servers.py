@@ -122,13 +122,6 @@ def lacking_models(config: Config, server: ServerFound, model: str = "") -> str:
     return sanitize_line(", ".join(lacks)) if names else ""
 
 
-def largest_model(config: Config, server: ServerFound) -> ServedModel | None:
-    """Return the largest of the models that the settings name, as far as the server tells sizes."""
-    names = {_named_model(config), *(name for _, name in _named_models(config))}
-    found = [model for model in server.models if model.size_bytes and model.name.removesuffix(":latest") in names]
-    return max(found, key=lambda model: model.size_bytes, default=None)
-
-
 def _named_models(config: Config) -> list[tuple[str, str]]:
     """Return which roles work with which model, as far as the settings name one."""
     return [(str(role), each.model) for role, each in parse_roles(config.roles).items() if each.model]

@@ -17,25 +17,28 @@ from pathlib import Path
 from typing import NoReturn
 
 from lmtui.command_line import EXIT_INTERRUPTED
+from lmtui.commands import command
+from lmtui.commands.session_commands import title_of
+from lmtui.commands.table import run_typed
 from lmtui.commands.work_commands import plan_text, read_plan
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
-from lmtui.core.event_text import INDENT, SHELL, dangers_of, question_text, why_text
-from lmtui.core.events import ROOT, ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
+from lmtui.core.event_text import INDENT, SHELL, changes_text, dangers_of, question_text, quoted, why_text
+from lmtui.core.events import ROOT, ApprovalRequested, Envelope, MessageAdded, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import base_url
 from lmtui.core.look_alikes import approval_warning
+from lmtui.core.messages import Role
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal
-from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
+from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line, sanitize_path
 from lmtui.core.servers import KEY_NOTES, ServerFound, lack_text
 from lmtui.core.sessions import Answer, SessionHost
 from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.trust import outcome_text
-from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
+from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, EffectReview, part_line, units_of
 from lmtui.headless.trust_report import YES, ask_trust, item_lines, pick
 from lmtui.paths import state_dir, without_keys
-from lmtui.plain.commands import part_text, run_command, tell_where_it_stands
 from lmtui.plain.plain_session import AnswerChoice, AnsweredElsewhere, LoopThread, PlainSession, Terminal
 from lmtui.plain_files import editor_command
 
@@ -193,6 +196,109 @@ def _in_editor(text: str) -> str:
             return path.read_text(encoding="utf-8")
         except (IndexError, ValueError, OSError, subprocess.CalledProcessError) as error:
             raise UsageError("no editor, or it failed: the plan is unchanged", "Set VISUAL or EDITOR.") from error
+
+
+def run_command(plain: PlainSession, text: str) -> bool:
+    """Run a slash command; False for what goes to the model.
+
+    Raises:
+        EOFError: it was the command to leave.
+    """
+    call = plain.context.commands.parse(text)
+    if call is None:
+        return False
+    plain.context.active = plain.session
+    try:
+        _render(plain, plain.loop.wait(run_typed(plain.context, text)), sanitize_line(call.name))
+    except LmtuiError as error:
+        plain.say(f"error: {error.full_text()}")
+    return True
+
+
+def _render(plain: PlainSession, result: command.Result, name: str) -> None:
+    match result:
+        case None:
+            return
+        case command.Output(lines=lines):
+            plain.say(*lines)
+        case command.OpenView(text=text, instead=instead):
+            way = f" or use {instead}" if instead else ""
+            missing = f"/{name} needs the full screen: run lmtui without --plain{way}; /help lists the commands of plain mode"
+            plain.say(*plain.loop.wait(text()) if text is not None else (missing,))
+        case command.Begin(start=start):
+            plain.act(start)
+        case command.OpenSession(session_id=session_id):
+            plain.open(session_id)
+            tell_where_it_stands(plain)
+        case command.Ask(question=question, then=then, placeholder=placeholder):
+            hint = f" ({placeholder})" if placeholder else ""
+            typed = plain.terminal.read(f"{question}{hint}: ", start=result.start).strip()
+            _render(plain, plain.loop.wait(then(typed)), name)
+        case command.AskYes():
+            plain.say(result.text)
+            is_sure = plain.confirm(f"{result.question} yes or no? ")
+            _render(plain, plain.loop.wait(result.then()) if is_sure else command.Output(("no changes made",)), name)
+        case command.Choose(title=title, choices=choices, chosen=chosen):
+            plain.say(f"{title}: {chosen}; there are {', '.join(choices)}")
+        case command.ConfirmRestore():
+            _restore(plain, result)
+        case command.ReviewEffect(review=review):
+            _review(plain, review)
+        case command.Leave():
+            raise EOFError
+
+
+def tell_where_it_stands(plain: PlainSession) -> None:
+    """Say which session is open and what was said last in it."""
+    events = [envelope.event for envelope in plain.act(lambda session: session.history())]
+    said = [event for event in events if isinstance(event, MessageAdded) and event.text.strip()]
+    title = plain.act(title_of) or "new"
+    plain.say(f"session {plain.session.id}: {title}, {pluralize(len(said), 'message')}")
+    if said:
+        plain.say("you said last:" if said[-1].role is Role.USER else "lmtui answered last:", *quoted(said[-1].text))
+
+
+def _restore(plain: PlainSession, asked: command.ConfirmRestore) -> None:
+    plan = plain.loop.wait(asked.plan())
+    if plan.conflicts:
+        plain.say(f"these files have changed since: {', '.join(map(sanitize_line, plan.conflicts))}")
+        return
+    plain.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
+    if plan.unkept:
+        plain.say(f"these files are lost for good: {', '.join(map(sanitize_path, plan.unkept))}")
+    if plan.left_out:
+        plain.say(f"not in a checkpoint, so not restored: {', '.join(escape_invisible_line(each) for each in plan.left_out)}")
+    changes = plain.session.changes
+    if changes is not None and plain.confirm("yes or no? "):
+        plain.loop.wait(changes.apply(plan))
+    else:
+        plain.say("no changes made")
+
+
+def _review(plain: PlainSession, review: EffectReview) -> None:
+    """List the changes, and keep all, some files or nothing."""
+    parts = plain.loop.wait(review.parts())
+    plain.say("changes to merge:", *map(part_text, parts))
+    plain.terminal.drop_typed()
+    answer = plain.terminal.read("merge all, each (asks for each file), drop all, or nothing? ").strip().lower()
+    kept: list[int] | None = [] if answer not in ("a", "all", "y", "yes") else None
+    if answer in ("d", "drop"):
+        plain.loop.wait(review.drop())
+        plain.say("dropped; your files are unchanged")
+        return
+    for part, units in zip(parts, units_of(parts), strict=True) if answer in ("e", "each") else ():
+        plain.say(*quoted(part.diff or "no text diff"))
+        if kept is not None and plain.confirm(f"{part_text(part)}: yes or no? "):
+            kept += units
+    if kept == []:
+        plain.say("nothing was merged; the changes stay in the overlay")
+    else:
+        plain.say("merged", *plain.loop.wait(review.keep(kept)))
+
+
+def part_text(part: EffectPart) -> str:
+    """Return a part of an effect in words, with a warning where git has no copy of it."""
+    return f"{part_line(part)}{'' if part.is_tracked else ', not in git'}"
 
 
 OUTCOMES = {"y": Outcome.ONCE, "d": Outcome.ONCE, "s": Outcome.SESSION, "t": Outcome.TRY, "n": Outcome.NO}

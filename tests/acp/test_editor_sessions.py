@@ -327,9 +327,13 @@ def test_commands_are_sent_again_when_a_file_comes_and_run(agent: Agent, server:
     folder = agent.workspace / ".lmagent" / "commands"
     folder.mkdir(parents=True)
     (folder / "greet.md").write_text("---\ndescription: Greet somebody\nargument-hint: NAME\n---\nSay hello to $1.\n")
-    again = agent.until(lambda each: "available_commands_update" in str(each), 12)["params"]["update"]["availableCommands"]
-    assert {"name": "greet", "description": "Greet somebody", "input": {"hint": "NAME"}} in again
     agent.prompt(session_id, "/greet Ada")
+    assert {"name": "greet", "description": "Greet somebody", "input": {"hint": "NAME"}} in [
+        each
+        for message in agent.received
+        if "available_commands_update" in str(message)
+        for each in message["params"]["update"]["availableCommands"]
+    ]
     assert server.requests[-1].body["messages"][-1]["content"].startswith("Say hello to Ada.")
     resource = {"uri": "file:///elsewhere/note.md", "text": "the text of the note"}
     blocks = [{"type": "text", "text": "/greet Ada"}, {"type": "resource", "resource": resource}]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.folder_rules import add_rule, kept_problems, rules_in_force, unmatched
+from lmtui.app.folder_rules import add_rule, kept_problems, rules_in_force
 from lmtui.app.sandboxes import allowed_by
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
@@ -54,12 +54,6 @@ def test_a_kept_rule_that_is_not_understood_is_told_and_never_opens_anything(fol
     assert [str(rule) for rule in rules if rule.effect is Effect.ALLOW] == ["Edit(src/**)"]
     assert len(told := kept_problems(folder)) == 3
     assert all(name in " ".join(told) for name in ("Read(../x)", "Write(a**b)", "Edit([z-a])", "rules.toml"))
-
-
-def test_rules_that_match_no_file_are_found(folder: Path) -> None:
-    texts = ("Read(secrets/**)", "Read(secret)", "Read(**/k)", "Read(secrets/deep)", "Read(*.pem)", "Read", "Shell(rm *)")
-    rules = rules_in_force(Config(deny=texts), folder)
-    assert [str(rule) for rule in unmatched(rules, folder)] == ["Read(secret)", "Read(*.pem)"]
 
 
 def test_a_rule_about_tools_names_a_whole_path_and_one_that_refuses_goes_before_it(folder: Path) -> None:

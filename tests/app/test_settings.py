@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lmtui import paths
-from lmtui.app.settings import UserSettings
+from lmtui.app.host import UserSettings
 from lmtui.config import SETTINGS, Config, Loaded, load_config
 from lmtui.core.errors import ConfigError
 from lmtui.core.roles import ModelRole

@@ -4,17 +4,15 @@ import argparse
 import contextlib
 import json
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from lmtui.app.checks import BackendReport
+from lmtui.app.sandboxes import BackendReport
 from lmtui.config import Config, Loaded, load_config
-from lmtui.core.servers import KEY_HINT, ServedModel, ServerFound, ServerKind
-from lmtui.headless.doctor import memory_rows, report, sandbox_rows
+from lmtui.core.servers import KEY_HINT
+from lmtui.headless.listings import doctor_report, sandbox_rows
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import workspace_state_dir
@@ -24,14 +22,14 @@ async def rows(
     workspace: Path, capsys: pytest.CaptureFixture[str], loaded: Loaded | None = None
 ) -> tuple[int, dict[str, dict[str, Any]]]:
     found = loaded or Loaded(Config(), {})
-    code = await report(workspace, found, argparse.Namespace(offline=True, json=True))
+    code = await doctor_report(workspace, found, argparse.Namespace(offline=True, json=True))
     return code, {row["name"]: row for row in json.loads(capsys.readouterr().out)}
 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr("lmtui.headless.doctor.counter_name", lambda: "tiktoken")  # it would stay, with 55 MB
+    monkeypatch.setattr("lmtui.headless.listings.counter_name", lambda: "tiktoken")  # it would stay, with 55 MB
     (tmp_path / "work" / ".lmagent").mkdir(parents=True)
     return tmp_path / "work"
 
@@ -60,7 +58,7 @@ async def test_each_mark_means_one_thing(workspace: Path, capsys: pytest.Capture
     (workspace / ".lmagent" / "commands").mkdir()
     (workspace / ".lmagent" / "commands" / "look.md").write_text("Look: !`ls`")
     (workspace / ".mcp.json").write_text('{"mcpServers": {"one": {"command": "true"}}}')
-    _ = await report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False))
+    _ = await doctor_report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False))
     lines = capsys.readouterr().out.splitlines()
     said = {mark: [line for line in lines if line.startswith(mark)] for mark in "✓–!✗"}
     assert not any(word in line for line in said["✓"] for word in ("waits", "broken", "not available", "none"))
@@ -102,7 +100,7 @@ async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path
     (workspace / ".claude/agents").mkdir(parents=True)
     (workspace / ".claude/agents/heron.md").write_text("---\nname: heron\ndescription: Looks.\n---\nLook.\n")
     (workspace / ".claude/agents/bad.md").write_text("---\nname: bad\n---\nLook.\n")
-    assert await report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False)) > 0
+    assert await doctor_report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False)) > 0
     said = [line for line in capsys.readouterr().out.splitlines() if "sub-agents" in line]
     assert said == [
         "! sub-agents   needs approval: heron",
@@ -121,7 +119,7 @@ async def test_a_model_that_the_server_in_use_does_not_list_is_a_warning(
 ) -> None:
     async with ScriptedServer(Scenario((), models=("heron",))) as server:
         loaded = Loaded(Config(url=server.url, **settings), {})
-        code = await report(workspace, loaded, argparse.Namespace(offline=False, json=True))
+        code = await doctor_report(workspace, loaded, argparse.Namespace(offline=False, json=True))
     found = [row for row in json.loads(capsys.readouterr().out) if words in row["text"]]
     assert [row["state"] for row in found] == [state for state, _ in told]
     assert all(hint in row["hint"] for row, (_, hint) in zip(found, told, strict=True))
@@ -133,22 +131,9 @@ async def test_a_server_that_needs_a_key_is_a_warning_that_says_how_to_give_it(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with ScriptedServer(Scenario(()), key="sk-9") as server:
-        await report(workspace, Loaded(Config(url=server.url), {}), argparse.Namespace(offline=False, json=True))
+        await doctor_report(workspace, Loaded(Config(url=server.url), {}), argparse.Namespace(offline=False, json=True))
     found = [row for row in json.loads(capsys.readouterr().out) if "API key required" in row["text"]]
     assert [(row["state"], row["hint"]) for row in found] == [("warning", KEY_HINT)]
-
-
-def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alone() -> None:
-    total = psutil.virtual_memory().total
-    models = tuple(
-        ServedModel(name, size_bytes=int(total * share)) for name, share in (("small", 0.1), ("large", 0.91), ("huge", 5))
-    )
-    server = ServerFound(ServerKind.OLLAMA, "http://127.0.0.1:11434/v1", models)
-    one, two = Loaded(Config(model="small"), {}), Loaded(Config(model="small", roles=("planner: large",)), {})
-    assert [row.state for row in memory_rows(one, server)] == ["ok"]
-    assert [(row.state, row.text.startswith("large is")) for row in memory_rows(two, server)] == [("warning", True)]
-    assert [*memory_rows(two, replace(server, url="http://192.168.1.5:11434/v1"))] == []
-    assert [*memory_rows(Loaded(Config(), {}), server)] == []
 
 
 @pytest.mark.parametrize("kind", ["garbage", "newer"])
@@ -179,7 +164,7 @@ async def test_a_folder_whose_name_steers_terminals_is_shown_without_that(
 ) -> None:
     folder = tmp_path / "a\x1b]0;title\x07\x1b[2Jb\u202e\n✓ all well"
     folder.mkdir()
-    _ = await report(folder, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False))
+    _ = await doctor_report(folder, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False))
     said = capsys.readouterr().out
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
     assert "\n✓ all well" not in said
