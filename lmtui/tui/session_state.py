@@ -131,52 +131,38 @@ _OPPOSITE = {
 
 
 class ChangedFiles:
-    """The changes by file.  Each event counts once, however often it is given."""
+    """The changes by file."""
 
     def __init__(self) -> None:
         self.net: dict[str, FileChange] = {}
         self._steps: dict[str, list[tuple[str, FileChange]]] = {}
         self._undone: list[tuple[str, FileChange]] = []
-        self._seq = 0
 
-    def copy(self) -> ChangedFiles:
-        """Return the same state, to be carried on apart."""
-        other = ChangedFiles()
-        other.net, other._seq = dict(self.net), self._seq
-        other._steps = {path: list(steps) for path, steps in self._steps.items()}
-        other._undone = list(self._undone)
-        return other
-
-    def apply(self, envelope: Envelope) -> Mapping[str, FileChange]:
-        """Take one event and return what it did to files; nothing for an event that is not about files, or is known."""
-        event = envelope.event
-        is_real = isinstance(event, FilesRestored) or (isinstance(event, FilesChanged) and not event.is_tried)
-        if not isinstance(event, FilesChanged | FilesRestored) or not is_real or envelope.seq <= self._seq:
-            return {}
-        self._seq = envelope.seq
+    def apply(self, envelope: Envelope) -> None:
+        """Take in one event."""
+        event, own_id = envelope.event, step_id(envelope.seq)
+        if not isinstance(event, FilesChanged | FilesRestored):
+            return
         recorded = {change.path: change for change in event.changes}
         changes = {path: recorded.get(path, FileChange(path, FileChangeKind.MODIFIED)) for path in event.files}
         match event:
+            case FilesChanged(is_tried=True):
+                return
             case FilesChanged():
                 for path, change in changes.items():
-                    self._steps.setdefault(path, []).append((step_id(envelope.seq), change))
-                    self._add(path, change)
-                return changes
+                    self._steps.setdefault(path, []).append((own_id, change))
+                    self.net[path] = _join(self.net[path], change) if path in self.net else change
+                return
             case FilesRestored(action="redo"):
                 self._bring_back(event.calls, changes)
             case FilesRestored(action="restore"):
-                self._put_back(changes, step_id(envelope.seq))
+                self._put_back(changes, own_id)
             case FilesRestored():
-                self._take_away(event.calls, changes, step_id(envelope.seq))
+                self._take_away(event.calls, changes, own_id)
         for path in changes:
             self.net.pop(path, None)
-            for _, change in self._steps.get(path, ()):
-                self._add(path, change)
-        return changes
-
-    def _add(self, path: str, change: FileChange) -> None:
-        before = self.net.get(path)
-        self.net[path] = change if before is None else _join(before, change)
+            if steps := self._steps.get(path):
+                self.net[path] = reduce(_join, (change for _, change in steps))
 
     def _take_away(self, ids: tuple[str, ...], changes: Mapping[str, FileChange], own_id: str) -> None:
         for path, change in changes.items():

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from lmtui.core.events import Envelope, Event, FilesChanged, FilesRestored, step_id
+from lmtui.core.events import Envelope, Event, FilesChanged, FilesRestored
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.session_state import ChangedFiles
 from tests.tui.fakes import START
@@ -50,24 +47,3 @@ def test_a_file_put_back_whole_is_unchanged_and_one_put_back_in_part_is_not() ->
     put_back = restored("restore", BACK, calls=("step_1",))
     files = after(changed("c1", MODIFIED), put_back, restored("undo", MODIFIED, calls=("step_2",)))
     assert files.net["a.py"].added_lines == 4
-
-
-CALLS = st.sampled_from(["c1", "c2", "c3"])
-STEPS = st.integers(1, 9).map(step_id)
-CHANGES = st.sampled_from([MODIFIED, BACK, ADDED, GONE])
-EVENTS = st.one_of(
-    st.builds(changed, CALLS, CHANGES),
-    st.builds(
-        lambda action, change, calls: restored(action, change, calls=tuple(calls)),
-        st.sampled_from(["undo", "redo", "restore", "rewind", "else"]), CHANGES, st.lists(STEPS, max_size=2),
-    ),
-)  # fmt: skip
-
-
-@given(st.lists(EVENTS, max_size=15), st.integers(0, 15))
-def test_a_copy_and_events_seen_twice_come_to_the_same(happened: list[Event], at: int) -> None:
-    whole = after(*happened)
-    half = after(*happened[:at]).copy()
-    for number, event in enumerate(happened, 1):
-        half.apply(Envelope(number, START, "s", event))
-    assert half.net == whole.net

@@ -11,15 +11,14 @@ from textual.color import Color
 from lmtui.tui import startup
 from lmtui.tui.startup import BATCHES, GcPolicy
 
-YOUNG, COUNT_EVERY, ENOUGH = 500, 10, 5_000
+YOUNG = 500
 
 
 @pytest.fixture(autouse=True)
 def usual_collection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = gc.get_threshold()
     monkeypatch.setattr(startup, "gc", gc)
-    for name, small in (("YOUNG", YOUNG), ("COUNT_EVERY", COUNT_EVERY), ("ENOUGH", ENOUGH)):
-        monkeypatch.setattr(startup, name, small)
+    monkeypatch.setattr(startup, "YOUNG", YOUNG)
     yield
     gc.unfreeze()
     gc.set_threshold(*before)

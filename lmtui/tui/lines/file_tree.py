@@ -9,7 +9,7 @@ from typing import ClassVar, Unpack
 from textual.binding import BindingType
 from textual.message import Message
 
-from lmtui.core.events import Envelope, ToolCallFinished, TurnEnded
+from lmtui.core.events import Envelope, FilesChanged, FilesRestored, ToolCallFinished, TurnEnded
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import DirEntry, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, bindings
@@ -270,22 +270,23 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.ask("")
 
     def apply(self, envelope: Envelope) -> None:
-        """Take one event: mark what changed, and ask again for folders whose listing is no longer right."""
-        changes = self._marks.agent.apply(envelope)
-        for path, change in changes.items():
-            if change.kind is not FileChangeKind.MODIFIED:
+        """Take one event that the state has already: mark what changed, ask for other listings."""
+        event = envelope.event
+        is_change = False
+        if isinstance(event, FilesRestored) or (isinstance(event, FilesChanged) and not event.is_tried):
+            is_change = bool(event.files)
+            for path in (change.path for change in event.changes if change.kind is not FileChangeKind.MODIFIED):
                 self.ask(next((each for each in (*folders_of(path), "") if self._tree.is_listed(each)), ""))
-        if changes:
-            self._marks.take_agent(changes)
+            self._marks.take_agent(event.files)
             self.touch(0)
-        is_step_end = isinstance(envelope.event, TurnEnded) and self._has_tool_run
-        self._has_tool_run = isinstance(envelope.event, ToolCallFinished) or (self._has_tool_run and not is_step_end)
-        if (changes or is_step_end) and self.is_attached:
+        is_step_end = isinstance(event, TurnEnded) and self._has_tool_run
+        self._has_tool_run = isinstance(event, ToolCallFinished) or (self._has_tool_run and not is_step_end)
+        if (is_change or is_step_end) and self.is_attached:
             self.post_message(self.StatesWanted(is_step_end))
 
     def show_changes(self, changed_files: ChangedFiles) -> None:
         """Mark the files of another session."""
-        self._marks.agent = changed_files.copy()
+        self._marks.agent = changed_files
         self._marks.take_agent()
         self.touch(0)
 
