@@ -196,8 +196,9 @@ def event_line(event: Event) -> str:
         case events.FilesChanged(changes=changes, files=files, is_tried=is_tried):
             where = " in the overlay" if is_tried else ""
             return f"changed{where}: {changes_text(changes) or ', '.join(map(sanitize_line, files))}"
-        case events.FilesRestored(action=action, changes=changes):
-            return f"{sanitize_line(action)} done: {changes_text(changes)}"
+        case events.FilesRestored(action=action, changes=changes, files=files):
+            what = changes_text(changes) or ", ".join(map(sanitize_line, files))
+            return f"{sanitize_line(action)} done: {what}"
         case events.Rewound():
             return "the conversation continues from before that"
         case events.HostReached(host=host, why_not=why_not):

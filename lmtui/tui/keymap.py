@@ -4,13 +4,12 @@
     new = "ctrl+n"            # the id of a command, cut at its dot, and its key
     list = ["f2", "alt+l"]    # or several; an empty list takes the keys away
 
-What cannot be is named with its line and left out; the rest holds.
+What cannot be is named and left out; the rest holds.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -45,8 +44,7 @@ def read_keymap(file: Path) -> Keymap:
             return Keymap()
         if not file.is_file() or file.stat().st_size > MAX_BYTES:
             return Keymap(problems=(f"{file}: not a regular file, or too large; the default keys apply",))
-        text = file.read_text("utf-8")
-        data = tomllib.loads(text)
+        data = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         return Keymap(problems=(f"{file}: {error}; the default keys apply",))
     problems: list[str] = []
@@ -55,13 +53,13 @@ def read_keymap(file: Path) -> Keymap:
         try:
             keys[command_id] = _read(command_id, value)
         except ValueError as error:
-            problems.append(f"{file}: line {_line_of(text, command_id)}: {error}")
+            problems.append(f"{file}: {command_id}: {error}")
     own, tabs = {key for each in keys.values() for key in each}, command("session.tab")
     if own & {*tabs.keys}:
         keys.setdefault(tabs.id, tuple("" if key in own else key for key in tabs.keys))
     for command_id, problem in _collisions(keys):
         del keys[command_id]
-        problems.append(f"{file}: line {_line_of(text, command_id)}: {problem}")
+        problems.append(f"{file}: {command_id}: {problem}")
     return Keymap(keys, tuple(problems))
 
 
@@ -94,12 +92,12 @@ def _read(command_id: str, value: object) -> tuple[str, ...]:
     known = {each.id: each for each in COMMANDS}
     if command_id not in known:
         close = difflib.get_close_matches(command_id, known, n=1)
-        raise ValueError(f"no command {command_id!r}" + (f"; did you mean {close[0]}?" if close else ""))
+        raise ValueError("no such command" + (f"; did you mean {close[0]}?" if close else ""))
     if known[command_id].is_fixed:
-        raise ValueError(f"{command_id} keeps its keys ({', '.join(known[command_id].keys)})")
+        raise ValueError(f"keeps its keys ({', '.join(known[command_id].keys)})")
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-        raise ValueError(f'{command_id} is a key such as "ctrl+n", or a list of them')
+        raise ValueError('must be a key such as "ctrl+n", or a list of them')
     return tuple(_key(each) for each in texts if each)
 
 
@@ -140,13 +138,3 @@ def _collisions(keys: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
 
 def _meet(one: str, other: str) -> bool:
     return one == other or Scope.APP in (one, other) or any({one, other} <= place for place in (_WORKBENCH, _LISTS))
-
-
-def _line_of(text: str, command_id: str) -> int:
-    head, _, tail = command_id.rpartition(".")
-    pattern = rf"^\s*(?:\"?{re.escape(command_id)}\"?|{re.escape(head)}\s*\.\s*{re.escape(tail)})\s*="
-    whole = re.search(pattern, text, re.MULTILINE)
-    section = re.search(rf"^\s*\[\s*{re.escape(head)}\s*\]", text, re.MULTILINE) if head else None
-    inner = re.compile(rf"^\s*\"?{re.escape(tail)}\"?\s*=", re.MULTILINE).search(text, section.end()) if section else None
-    found = whole or inner
-    return text.count("\n", 0, found.end()) + 1 if found else 1

@@ -6,7 +6,6 @@ Sessions in the background cost one reducer and nothing more.  No widgets are kn
 from __future__ import annotations
 
 import gc
-import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -117,8 +116,6 @@ MAX_PIECE_CHARS = 65_536
 MOST_AT_ONCE = 800
 LOAD_SLICE_S = 0.006
 LOAD_PAUSE_S = 0.004
-OVERDUE_S = 1.0
-_LOG = logging.getLogger(__name__)
 
 
 def merge_into(pending: list[Envelope], envelope: Envelope) -> None:
@@ -248,7 +245,7 @@ class Router:
         self._on_change = on_change
         self._on_question = on_question
         self._frame_s = frame_s
-        self._due_since: float | None = None
+        self._is_due = False
         self._free_at = 0.0
         self._is_loading = False
 
@@ -279,7 +276,7 @@ class Router:
 
     def flush(self) -> None:
         """Draw what is pending of the session on screen; the others wait until they are shown."""
-        self._due_since = None
+        self._is_due = False
         started = time.thread_time()
         if self.active is not None:
             self.active.draw(self.shared)
@@ -312,11 +309,7 @@ class Router:
         self._wake()
 
     def _wake(self) -> None:
-        """Draw soon; if a drawing is long overdue, its timer was lost, so draw now."""
-        now = time.monotonic()
-        if self._due_since is None:
-            self._due_since = now
-            self._schedule(max(0.0, self._free_at - now), self.flush)
-        elif now - self._due_since > max(OVERDUE_S, 2 * (self._free_at - self._due_since)):
-            _LOG.warning("a frame was overdue by %.1f s and is drawn now", now - self._due_since)
-            self.flush()
+        """Draw soon."""
+        if not self._is_due:
+            self._is_due = True
+            self._schedule(max(0.0, self._free_at - time.monotonic()), self.flush)

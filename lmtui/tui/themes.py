@@ -1,8 +1,7 @@
-"""Themes: TOML files of roles, made into Textual themes.  A broken file names its line and leaves the default in place."""
+"""Themes: TOML files of roles, made into Textual themes.  A broken file is said and leaves the default in place."""
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,7 +75,7 @@ _TERMS_OF_FEW_COLORS = frozenset({"linux", "xterm", "vt100", "vt220", "ansi", "s
 
 
 class ThemeError(Exception):
-    """A theme file cannot be used; the text names the file and the line."""
+    """A theme file cannot be used; the text names the file and the role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +130,20 @@ def read_palette(file: Path) -> ThemePalette:
         ThemeError: the file cannot be read or a role is missing, unknown or not a colour.
     """
     try:
-        text = file.read_text("utf-8")
-        data = tomllib.loads(text)
+        data = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ThemeError(f"{file}: {error}") from error
     colors = data.get("colors")
     if not isinstance(colors, dict):
-        raise ThemeError(f"{file}: line 1: there is no [colors] table")
+        raise ThemeError(f"{file}: there is no [colors] table")
     for role, value in colors.items():
-        where = f"{file}: line {_line_of(text, role)}"
         if role not in ROLES and role not in BLENDS:
-            raise ThemeError(f"{where}: no role {role!r}; the roles are {', '.join((*ROLES, *BLENDS))}")
+            raise ThemeError(f"{file}: no role {role!r}; the roles are {', '.join((*ROLES, *BLENDS))}")
         if not isinstance(value, str) or not _is_color(value):
-            raise ThemeError(f"{where}: {role} is not a colour: {value!r}")
+            raise ThemeError(f"{file}: {role} is not a colour: {value!r}")
     missing = [role for role in ROLES if role not in colors]
     if missing:
-        raise ThemeError(f"{file}: line {_line_of(text, '[colors]')}: no colour for {', '.join(missing)}")
+        raise ThemeError(f"{file}: no colour for {', '.join(missing)}")
     return ThemePalette(file.stem, bool(data.get("dark", True)), {role: str(value) for role, value in colors.items()})
 
 
@@ -208,8 +205,3 @@ def _is_color(value: str) -> bool:
     except ColorParseError:
         return False
     return True
-
-
-def _line_of(text: str, word: str) -> int:
-    found = re.search(rf"^\s*{re.escape(word)}", text, re.MULTILINE)
-    return text.count("\n", 0, found.end()) + 1 if found else 1

@@ -37,9 +37,9 @@ def test_a_keymap_is_read(tmp_path: Path, text: str, keys: dict[str, tuple[str, 
 @for_each(
     ("line", "words"),
     [
-        ('session.nwe = "ctrl+n"', "no command 'session.nwe'; did you mean session.new?"),
-        ('app.leave = "ctrl+n"', "app.leave keeps its keys"),
-        ("session.new = 3", "session.new is a key such as"),
+        ('session.nwe = "ctrl+n"', "session.nwe: no such command; did you mean session.new?"),
+        ('app.leave = "ctrl+n"', "app.leave: keeps its keys"),
+        ("session.new = 3", "session.new: must be a key such as"),
         ('session.new = "hyper+n"', "is not a key"),
         ('session.new = "ctrl+i"', "terminals send tab"),
         ('session.new = "ctrl+shift+n"', "most terminals cannot tell"),
@@ -49,11 +49,10 @@ def test_a_keymap_is_read(tmp_path: Path, text: str, keys: dict[str, tuple[str, 
         ('session.new = "ctrl+q"', "ctrl+q is already the key of app.leave"),
     ],
 )
-def test_what_cannot_be_is_named_with_its_line_and_the_rest_holds(tmp_path: Path, line: str, words: str) -> None:
+def test_what_cannot_be_is_named_and_the_rest_holds(tmp_path: Path, line: str, words: str) -> None:
     found = read(tmp_path, f'# mine\nmode.choose = "alt+9"\n{line}\n')
     assert dict(found.keys) == {"mode.choose": ("alt+9",), "session.tab": (*TABS[:8], "")}
     (problem,) = found.problems
-    assert "line 3" in problem
     assert words in problem
 
 
@@ -74,9 +73,9 @@ def test_a_broken_file_leaves_the_usual_keys(tmp_path: Path, text: str) -> None:
 
 async def test_own_keys_work_and_are_shown_on_every_screen_and_the_old_ones_do_not() -> None:
     keys = {"session.list": ("alt+s",), "prompt.send": ("alt+enter",), "picker.row": ("ctrl+p", "ctrl+n")}
-    problems = ("keys.toml: line 3: no command 'x'",)
+    problems = ("keys.toml: x: no such command",)
     async with running(options=StartOptions(workspace="/w", keys=keys, problems=problems)) as driver:
-        assert "keys.toml: line 3" in driver.text("#say")
+        assert "keys.toml: x" in driver.text("#say")
         assert "Alt+S sessions" in driver.text("#hints")
         await driver.press("f2")
         assert type(driver.app.screen).__name__ == "Workbench"

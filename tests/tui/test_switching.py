@@ -47,7 +47,7 @@ def test_very_much_that_came_in_behind_is_drawn_in_frames_and_in_order() -> None
     feed = router.add(session)
     say(session, MOST_AT_ONCE * 2 + 10)
     due.clear()
-    router._due_since = None
+    router._is_due = False
     router.show(feed)
     assert len(panel.seen) == MOST_AT_ONCE
     while due:

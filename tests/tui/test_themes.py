@@ -50,24 +50,21 @@ def test_the_built_in_theme_is_the_default_file() -> None:
 
 
 @for_each(
-    ("change", "line", "words"),
+    ("change", "words"),
     [
-        (('accent = "#74b3f0"', 'accent = "bluish"'), 12, "accent is not a colour"),
-        (('accent = "#74b3f0"', 'acent = "#74b3f0"'), 12, "no role 'acent'"),
-        (('accent = "#74b3f0"', ""), 4, "no colour for accent"),
-        (("[colors]", "[colours]"), 1, "no [colors] table"),
-        (("dark = true", "dark = "), 2, "Invalid value"),
+        (('accent = "#74b3f0"', 'accent = "bluish"'), "accent is not a colour"),
+        (('accent = "#74b3f0"', 'acent = "#74b3f0"'), "no role 'acent'"),
+        (('accent = "#74b3f0"', ""), "no colour for accent"),
+        (("[colors]", "[colours]"), "no [colors] table"),
+        (("dark = true", "dark = "), "Invalid value"),
     ],
 )
-def test_an_error_in_a_theme_names_the_file_and_the_line(
-    tmp_path: Path, change: tuple[str, str], line: int, words: str
-) -> None:
+def test_an_error_in_a_theme_names_the_file_and_the_role(tmp_path: Path, change: tuple[str, str], words: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text((paths.themes_dir() / "dusk.toml").read_text().replace(*change))
     with pytest.raises(ThemeError) as caught:
         read_palette(file)
     assert str(file) in str(caught.value)
-    assert f"line {line}" in str(caught.value)
     assert words in str(caught.value)
 
 
@@ -78,7 +75,7 @@ async def test_a_broken_theme_is_said_and_the_default_used() -> None:
     host = FakeHost()
     async with running(host, options=StartOptions(workspace="/w", theme="mine")) as driver:
         assert driver.app.theme == "dusk"
-        assert "mine.toml: line 2" in driver.text("#say").replace("\n", "")
+        assert "mine.toml: text is not" in driver.text("#say").replace("\n", "")
 
 
 @cases.full()

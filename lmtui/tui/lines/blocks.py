@@ -169,9 +169,9 @@ class EndingBlock(NoticeBlock):
         """Tell whether there is something to say: not of a turn that is simply done, or waits."""
         return bool(self._text)
 
-    def restored(self, word: str) -> None:
+    def restored(self, *, is_undone: bool) -> None:
         """Take note that the changes are undone, or done again."""
-        self._after = "" if word == "done again" else f"changes {word}"
+        self._after = "changes undone" if is_undone else ""
         self._write()
 
     def checked(self, check: CheckRan) -> None:

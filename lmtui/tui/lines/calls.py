@@ -354,34 +354,21 @@ def _change_lines(change: FileChange, width: int) -> list[Line]:
 
 
 _FAILING = re.compile(r"(?:FAILED |FAIL: |ERROR:? |--- FAIL:|test .+ \.\.\. FAILED|  ● )")
-_PYTEST = re.compile(r"^=* ?((?:\d+ [a-z]+,? ?)+)in [\d.]+ ?m?s", re.MULTILINE)
-_COUNTED = re.compile(r"(\d+) (failed|failures?|errors?|passed|skipped)\b")
-_CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.MULTILINE)
-_JEST = re.compile(r"^Tests: +(.+), \d+ total", re.MULTILINE)
-_UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
-_UNITTEST_BAD = re.compile(r"\b(failures|errors)=(\d+)")
-_GO = re.compile(r"^\s*--- (FAIL|PASS): ", re.MULTILINE)
+_TOTALS = re.compile(
+    r"^(?:=* ?\d+ (?:failed|passed|skipped|errors?).* in [\d.]+ ?m?s|test result: |Tests: +\d).*", re.MULTILINE
+)
+_COUNTED = re.compile(r"(\d+) (failed|error|passed|skipped)")
 _TAIL_CHARS = 4000
-_SAME = {"failures": "failed", "failure": "failed", "errors": "error"}
 
 
 def counted_tests(result: str) -> Line:
-    """Return how many tests failed and passed, as the runners of Python, Rust, Go and JavaScript tell it; empty without any."""
-    tail = result[-_TAIL_CHARS:]
-    counts: dict[str, int] = {}
-    if found := _PYTEST.search(tail) or _JEST.search(tail):
-        for number, word in _COUNTED.findall(found[1]):
-            counts[word] = int(number)
-    elif suites := _CARGO.findall(tail):
-        counts = {"failed": sum(int(failed) for _, failed in suites), "passed": sum(int(passed) for passed, _ in suites)}
-    elif ran := _UNITTEST.search(tail):
-        counts = {word: int(number) for word, number in _UNITTEST_BAD.findall(tail[ran.end() :])}
-        counts["passed"] = int(ran[1]) - sum(counts.values())
-    elif ends := _GO.findall(tail):
-        counts = {"failed": ends.count("FAIL"), "passed": ends.count("PASS")}
+    """Return how many tests failed and passed, as pytest, cargo and Jest sum up; empty without any."""
+    counts: Counter[str] = Counter()
+    for line in _TOTALS.findall(result[-_TAIL_CHARS:]):
+        counts.update({word: int(number) for number, word in _COUNTED.findall(line)})
     shown: list[Span] = []
     for word in ("failed", "error", "passed", "skipped"):
-        if count := sum(number for name, number in counts.items() if _SAME.get(name, name) == word):
+        if count := counts[word]:
             words = pluralize(count, word) if word == "error" else f"{count} {word}"
             shown += [(", ", "muted"), (words, "muted" if word in ("passed", "skipped") else "bad")]
     return tuple(shown[1:])

@@ -91,7 +91,6 @@ class Document(LineSource):
         self._total = 0
         self._tops = [0]  # the first lines of the blocks, as far as they are counted
         self._drawn: OrderedDict[Block, list[Line]] = OrderedDict()
-        self._opened: Block | None = None  # for a match
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -225,29 +224,15 @@ class Document(LineSource):
             index += 1
 
     def reveal(self, place: Place, words: str) -> Place:
-        """Unfold a block in which words are found and return where; what was unfolded for the match before is folded again."""
+        """Unfold a block in which words are found, and return where."""
         index, nth = place
         block = self.blocks[index]
-        if block is not self._opened:
-            self.release()
         rows = self._rows_with(index, words)
         if not rows and block.can_fold and block.is_folded:
             block.unfold_all()
-            self._opened = block
             self.touch(index)
             rows = self._rows_with(index, words)
         return index, rows[min(nth, len(rows) - 1)] if rows else int(block.has_gap)
-
-    def release(self) -> None:
-        """Fold again what was unfolded for a match."""
-        block, self._opened = self._opened, None
-        if block in self.blocks:
-            block.is_folded = True
-            self.touch(self.blocks.index(block))
-
-    def leave_open(self, block: Block) -> None:
-        """Let a block stay as it is that was unfolded for a match."""
-        self._opened = None if block is self._opened else self._opened
 
     def _rows_with(self, index: int, words: str) -> list[int]:
         """Return the lines of a block that words are in, each as often as they are."""

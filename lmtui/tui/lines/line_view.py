@@ -387,7 +387,6 @@ class Search:
     def forget(self) -> None:
         """Look for nothing: something else is shown."""
         self.words, self.places, self._at, self._here, self.is_done = "", [], -1, None, True
-        self._view.source.release()
         self._draw()
 
     def dress(self, line: int, content: Line) -> Line:

@@ -133,9 +133,6 @@ class LineSource:
         del words
         return place
 
-    def release(self) -> None:
-        """Undo what `reveal` opened."""
-
 
 def width_of(line: Line) -> int:
     """Return how many cells a line takes."""

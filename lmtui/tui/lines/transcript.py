@@ -15,7 +15,7 @@ from lmtui.core.budgets import ReportWritten
 from lmtui.core.event_text import event_line, model_words
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
-from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.sanitize import sanitize_path
 from lmtui.core.sessions import NOBODY, refusal_words
 from lmtui.core.verification import CheckRan
 from lmtui.tui.commands import Scope, bindings
@@ -40,16 +40,6 @@ from lmtui.tui.lines.tool_log import CallOpened
 from lmtui.tui.timing import WidgetOptions
 
 _MOST_NAMES = 5
-_WORDS = {"undo": "undone", "redo": "done again", "restore": "put back", "rewind": "put back by rewinding"}
-
-
-def restored_text(event: events.FilesRestored, titles: Sequence[str]) -> str:
-    """Return one line such as `undone: edit parser/lexer.py  (1 file)`; `titles` name calls."""
-    word = _WORDS.get(event.action, sanitize_line(event.action))
-    names = names_text(event.files if event.action == "restore" or not titles else titles)
-    count = len(event.files)
-    files = "no file changed" if not count else "1 file" if count == 1 else f"{count} files"
-    return f"{word}: {names}  ({files})" if names else f"{word}: {files}"
 
 
 def left_out_text(event: events.CheckpointCreated, known: set[str]) -> str:
@@ -204,25 +194,23 @@ class ConversationBlocks:
             case events.CheckpointCreated():
                 text = left_out_text(event, self._left_out)
                 self._left_out.update(event.left_out)
-            case events.RuleRevoked():
+            case events.RuleRevoked() | events.FilesRestored():
                 text = event_line(event)
-            case events.FilesRestored():
-                text = self._restore(event)
+                if isinstance(event, events.FilesRestored) and event.action != "restore":
+                    self._mark_restored(event)
             case _:
                 text = model_words(event)
         if text:
             self._store(NoticeBlock(level, text))
 
-    def _restore(self, event: events.FilesRestored) -> str:
-        calls = dict.fromkeys(self._steps.get(each, "") for each in event.calls)
-        known = [self._calls[call] for call in calls if call in self._calls]
-        for index, block in known if event.action != "restore" else ():
+    def _mark_restored(self, event: events.FilesRestored) -> None:
+        for call_id in {self._steps.get(each, "") for each in event.calls} & self._calls.keys():
+            index, block = self._calls[call_id]
             block.undo(is_undone=event.action != "redo")
             self.document.touch(index)
-        if self._ended is not None and event.action != "restore":
-            self._ended[1].restored(_WORDS.get(event.action, "undone"))
+        if self._ended is not None:
+            self._ended[1].restored(is_undone=event.action != "redo")
             self.document.touch(self._ended[0])
-        return restored_text(event, [block.title for _, block in known])
 
     def _cut_off(self, turn_id: str) -> None:
         for index in range(self._turns.get(turn_id, self._stored), self._stored):
@@ -462,7 +450,6 @@ class BlockCursor:
         """Fold or unfold a block where it is; it stays as the reader wants it."""
         view = self._view
         block = view.document.blocks[index]
-        view.document.leave_open(block)
         if block.can_fold:
             view.scroller.hold_still()
             block.turn_over()
