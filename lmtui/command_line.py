@@ -405,7 +405,7 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
     )),
     "sandbox": lambda: with_report(make_parser(
         "sandbox", "What isolates commands on this machine.", "lmtui sandbox check",
-        option("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check"),
+        option("action", nargs="?", choices=("check", "explain", "image"), default="check"),
         option("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building"),
         setting_option("sandbox"),
     )),

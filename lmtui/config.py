@@ -24,7 +24,7 @@ from lmtui.core.trust import TrustItem
 from lmtui.parser_process import TooComplex, parsed, toml
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, is_plain_folder, open_own, read_plain
-from lmtui.settings import MODEL_SETTINGS, NETWORKS, RETIRED, SETTINGS, Config
+from lmtui.settings import IS_RETIRED, MODEL_SETTINGS, NETWORKS, RETIRED, SETTINGS, Config
 
 __all__ = ["MODEL_SETTINGS", "SETTINGS", "Config", "Loaded", "load_config", "setting_flags"]
 
@@ -82,8 +82,7 @@ def setting_flags(given: Iterable[str]) -> dict[str, Any]:
         name, sign, value = (part.strip() for part in text.partition("="))
         if not sign or name not in SETTINGS:
             problem = f"{text!r} does not set a known setting; write it as in -c seed=7"
-            retired = f"{name} is no longer used; {RETIRED.get(name, '')}".removesuffix("; ")
-            raise ConfigError(retired if name in RETIRED else problem, _nearest(name))
+            raise ConfigError(f"{name} {IS_RETIRED}" if name in RETIRED else problem, _nearest(name))
         try:
             flags[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
@@ -257,9 +256,8 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, TooComplex) as error:
         why = f"it is {error}" if isinstance(error, TooComplex) else error
         raise ConfigError(f"{path} cannot be read: {why}", "Fix it or delete it.") from error
-    names, told = sorted(RETIRED.keys() & found.keys()), "in config.toml is no longer used"
-    retired.update((f"{name} {told}; {RETIRED[name]}".removesuffix("; "), None) for name in names)
-    for name in found.keys() - RETIRED.keys() - SETTINGS.keys():
+    retired.update((f"{name} in config.toml {IS_RETIRED}", None) for name in sorted(RETIRED & found.keys()))
+    for name in found.keys() - RETIRED - SETTINGS.keys():
         raise ConfigError(f"{path} has no setting called {name!r}", _nearest(name))
     return {name: convert(name, value, str(path)) for name, value in found.items() if name not in RETIRED}
 

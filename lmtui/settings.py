@@ -15,24 +15,17 @@ from lmtui.registry import FEATURES
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
 NETWORKS = ("off", "proxy", "on")
-# Settings of earlier versions, which are named and left out, each with what takes its place.
-RETIRED = {
-    **dict.fromkeys((
-        "command_cores", "command_file_mb", "command_processes", "command_tmp_mb", "critic_models", "critics",
-        "host_approval_wait_s", "host_idle_s", "language_servers", "max_empty_iterations", "max_errors",
-        "max_no_progress_iters", "max_same_tool_streak", "memory_gate_ratio", "memory_gate_swap_mb", "memory_gate_timeout_s",
-        "memory_index_tokens", "plan_contracts", "task_attempts", "task_tries", "titles",
-    ), ""),
-    **dict.fromkeys(("agent_max_iterations", "agent_max_tokens", "agent_timeout_s"), "give the session a budget"),
-    **dict.fromkeys(("memory_recall", "memory_reflection"), 'set memory = "manual"'),
-    **dict.fromkeys(("command_max_timeout_s", "check_timeout_s"), "raise command_timeout_s"),
-    "network_hosts": 'set allow = ["Network(HOST)"]', "host_origins": "put them into host_names",
-    "host_notify": "use a Notification or Stop hook", "one_model": "a model stays loaded if memory holds both",
-    "toolchains": 'set allow = ["Tools(DIR)"]', "kv_cache_gb": "a llama.cpp server without --slot-save-path saves none",
-    "mcp_serve_tools": "use --tools",
-    "lint_command": "give one of check_profiles a linter", "phase_batch": "use --batch-size", "review": 'use gate = "strict"',
-    "sandbox_runtime": 'set Docker\'s default-runtime and sandbox = "docker"', "scheduler_interval_s": "use --interval-s",
-}  # fmt: skip
+# Settings of earlier versions, which are named and left out.
+RETIRED = frozenset({
+    "agent_max_iterations", "agent_max_tokens", "agent_timeout_s", "check_timeout_s", "command_cores", "command_file_mb",
+    "command_max_timeout_s", "command_processes", "command_tmp_mb", "critic_models", "critics", "host_approval_wait_s",
+    "host_idle_s", "host_notify", "host_origins", "kv_cache_gb", "language_servers", "lint_command", "max_empty_iterations",
+    "max_errors", "max_no_progress_iters", "max_same_tool_streak", "mcp_serve_tools", "memory_gate_ratio",
+    "memory_gate_swap_mb", "memory_gate_timeout_s", "memory_index_tokens", "memory_recall", "memory_reflection",
+    "network_hosts", "one_model", "phase_batch", "plan_contracts", "review", "sandbox_runtime", "scheduler_interval_s",
+    "task_attempts", "task_tries", "titles", "toolchains",
+})  # fmt: skip
+IS_RETIRED = "is no longer used; CHANGELOG.md says what replaces it"
 
 
 def _setting(

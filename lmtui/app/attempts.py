@@ -23,7 +23,7 @@ from lmtui.app.model_servers import which_model
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
+from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import KeptChanges, Policy
 from lmtui.core.roles import ModelRole, parse_roles
@@ -43,7 +43,7 @@ from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.attempt_history import AttemptResult, add_results
 
-_PATCH, _MOST_NAMED = ".lmtui-review.patch", 5
+_PATCH = ".lmtui-review.patch"
 _APPLY = f"git apply --whitespace=nowarn {_PATCH}; code=$?; rm -f {_PATCH}; exit $code"
 _TEMPERATURE = 0.7
 _MORE = re.compile(r"^\((\d+) more fail\)$", re.MULTILINE)
@@ -299,7 +299,7 @@ class Attempts:
             effect = await overlay.effect()
             if effect.changes:
                 file = await overlay.save_patch(effect, row.session)
-                digest, patch = _digest(await asyncio.to_thread(file.read_bytes)), str(file)
+                digest, patch = hashlib.sha256(await asyncio.to_thread(file.read_bytes)).hexdigest(), str(file)
         except SandboxError as error:
             problem = error.full_text()
         end, (budget, spent) = row.end, session.budget()
@@ -364,13 +364,8 @@ class Attempts:
         if effect is None or not effect.can_keep:
             raise UsageError(f"attempt {number} has no changes to use")
 
-        async def keep(units: Collection[int] | None) -> KeptChanges:
-            try:
-                return await self.keep(attempt, units, session.rules)
-            except FilesChangedSince as error:
-                if other := self._other_in_use(session, number):
-                    raise SandboxError(f"attempt {other} is in use: /undo it first") from error
-                raise
+        def keep(units: Collection[int] | None) -> Awaitable[KeptChanges]:
+            return self.keep(attempt, units, session.rules)
 
         async def ended(decision: str) -> None:
             if decision == "rejected":
@@ -379,13 +374,7 @@ class Attempts:
         told = f"The user kept these changes of attempt {number} at this task: {self.task}"
         seen = [each.diff for each in effect.ordered]
         known = contextlib.nullcontext((effect, keep))
-        return OverlayReview(session, self._host, lambda: known, "attempts", _use_title(number), told, ended, seen)
-
-    def _other_in_use(self, session: EngineSession, number: int) -> int:
-        steps = session.changes.steps() if session.changes is not None else ()
-        kept = {each.title for each in steps if not each.is_undone}
-        used = [each.number for each in self.listed() if each.state is AttemptState.USED]
-        return next((each for each in used if each != number and _use_title(each) in kept), 0)
+        return OverlayReview(session, self._host, lambda: known, "attempts", f"/attempts use {number}", told, ended, seen)
 
     def review_patch(self, patch: Path, title: str, session_id: str, ended: Ended) -> EffectReview:
         session = next((each for each in self._host.sessions if each.id == session_id), None)
@@ -456,19 +445,10 @@ class Attempts:
         paths = [path for each in ended for path in (each.effect.paths if each.effect is not None else ())]
         kinds = Counter(PurePosixPath(path).suffix.removeprefix(".") for path in paths)
         kind = kinds.most_common(1)[0][0] if kinds else ""
+        same = now, ended[0].session, task, kind
         return [
-            AttemptResult(
-                now,
-                ended[0].session,
-                task,
-                kind,
-                each.model,
-                each.is_green,
-                sum(each.lines),
-                round(each.elapsed_s, 1),
-                each is best and each.is_good,
-            )
-            for each in ended
+            AttemptResult(*same, it.model, it.is_green, sum(it.lines), round(it.elapsed_s, 1), it is best and it.is_good)
+            for it in ended
         ]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -556,22 +536,12 @@ async def applied_patch(patch: Path, session: EngineSession, host: FeatureHost) 
         await overlay.sandbox.write_file(_PATCH, data)
         ended = await overlay.sandbox.run_command(_APPLY)
         if ended.exit_code != 0:
-            why = _conflicts(ended.output)
+            why = sanitize_line(ended.output.strip().partition("\n")[0].removeprefix("error: "))
             raise SandboxError(f"it no longer applies: {why}", "Undo the other change first, or rerun the task.")
         effect = await overlay.effect()
         yield effect, lambda units: overlay.keep(effect, units, session.rules)
     finally:
         await overlay.close()
-
-
-def _conflicts(output: str) -> str:
-    """Return why a patch does not apply, from git's messages."""
-    lines = [line.removeprefix("error: ") for line in output.strip().splitlines() if line.startswith("error: ")]
-    failed = [line.removeprefix("patch failed: ") for line in lines if line.startswith("patch failed: ")]
-    others = [line for line in lines if not line.startswith("patch failed: ") and not line.endswith(": patch does not apply")]
-    found = [*(f"{place.rpartition(':')[0]} at line {place.rpartition(':')[2]}" for place in failed), *others]
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return sanitize_line("; ".join(found[:_MOST_NAMED]) or output.strip().partition("\n")[0]) + more
 
 
 def _read(patch: Path) -> bytes:
@@ -585,22 +555,8 @@ def _read(patch: Path) -> bytes:
     return data
 
 
-def _use_title(number: int) -> str:
-    return f"/attempts use {number}"
-
-
 def _failing(ran: Sequence[CheckRan]) -> int:
     """Return how many tests fail by the last check that decided, or where that passed 0."""
     red = [each for each in ran if each.outcome is CheckOutcome.FAILED]
     deciding = [each for each in red if each.decides] or red
     return max((1 + int(more[1]) if (more := _MORE.search(each.text)) else 1 for each in deciding), default=0)
-
-
-def _digest(patch: bytes) -> str:
-    """Return what is the same for two patches that differ only in blank lines and trailing spaces."""
-    lines = (
-        patch.split(b"\n")
-        if b"\nGIT binary patch\n" in patch
-        else [line for each in patch.split(b"\n") if each[:1] in (b"+", b"-") and (line := each.rstrip())[1:]]
-    )
-    return hashlib.sha256(b"\n".join(lines)).hexdigest()

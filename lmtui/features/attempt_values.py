@@ -34,8 +34,7 @@ class Attempt:
 
     `checks` has the last outcome of each rung, `failing` counts checks or tests, `tokens` were computed so far.  `effect` is
     None until it is over, and where it cannot be read: `problem` says why, or that a budget ended it.  `digest` identifies the
-    resulting files, without blank lines and trailing spaces; it is empty where they are unknown.  `patch` is the path of its
-    patch.
+    change; it is empty where that is unknown.  `patch` is the path of its patch.
     """
 
     number: int

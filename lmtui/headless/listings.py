@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -24,15 +24,14 @@ from lmtui.app.sandboxes import FULL, BackendReport, backend_reports, build_imag
 from lmtui.command_line import EXIT_BLOCKED, FAILURE, NONE, OK, WARNING, CheckRow, print_json, print_report, say
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core import events
-from lmtui.core.agent_events import PlanDecided, PlanOutcome
-from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, UsageError
-from lmtui.core.hosts import COMMAND_QUESTIONS
+from lmtui.core.agent_events import PlanDecided
+from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.core.event_text import EventText
 from lmtui.core.ports import Sandbox
 from lmtui.core.roles import parse_roles, unasked_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import KEY_HINT, KEY_NOTES, ServerFound, exam_text, server_lines, size_text, window_words
-from lmtui.core.sessions import chosen_words, summary_line
-from lmtui.core.workspace import EFFECT_TOOL
+from lmtui.core.sessions import answer_words, chosen_words, summary_line
 from lmtui.headless import trust_report
 from lmtui.headless.trust_report import YES
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir, workspace_dir
@@ -61,127 +60,59 @@ async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
     return 0 if result.call_form else 1
 
 
-@dataclass(slots=True)
-class Ruling:
-    """How a call was decided, by which rule, by whom and for how long; `asked_ms` is -1 where nobody was asked."""
-
-    decision: str = ""
-    rule: str = ""
-    by: str = ""
-    scope: str = ""
-    asked_ms: int = -1
-    why: str = ""
+_AUDITED = (events.FilesChanged, events.FilesRestored, events.ModeChanged, events.RuleRevoked, PlanDecided)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One call: who asked for it, what it was, how it was decided, the outcome, milliseconds.
-
-    `hunks` says how many of a change were accepted, where not all were; `ok` is None while it is not over.
-    """
+    """What was called, asked, changed or reached: when, for which agent, in words, and what decided it."""
 
     time: datetime
     agent: str
-    tool: str
-    what: str
-    ruling: Ruling = field(default_factory=Ruling)
-    edited: str = ""
-    hunks: str = ""
-    ok: bool | None = None
-    outcome: str = ""
-    elapsed_ms: int = -1
-    files: tuple[str, ...] = field(default=())
+    text: str
+    decided: str = ""
 
 
 def audit_rows(history: Sequence[events.Envelope]) -> Iterator[AuditRow]:
-    """Yield a row for each call, in the order in which they began, and for what the user changed between them."""
-    rows: list[AuditRow] = []
-    calls: dict[str, AuditRow] = {}
-    asked: dict[str, tuple[AuditRow, events.ApprovalRequested]] = {}
+    """Yield a row for each call, answer, connection and change of files, mode or rules, in the order of the log."""
+    asked: dict[str, events.ApprovalRequested] = {}
+    told = EventText()
     for envelope in history:
-        match envelope.event:
-            case events.ToolCallStarted() as event:
-                row = calls[event.call_id] = AuditRow(envelope.time, event.agent, event.tool, event.title)
-                rows.append(row)
-            case events.ApprovalRequested(tool=tool) as event if tool in COMMAND_QUESTIONS:
-                row = AuditRow(envelope.time, event.agent, tool, event.text)
-                asked[event.approval_id] = row, event
-                rows.append(row)
-            case events.ApprovalRequested() as event if event.call_id in calls:
-                row = calls[event.call_id]
-                asked[event.approval_id] = row, event
-                row.what = event.text if event.tool != EFFECT_TOOL else row.what
-            case events.ApprovalResolved() as event if event.approval_id in asked:
-                row, request = asked[event.approval_id]
-                row.ruling = Ruling(str(event.outcome), event.rule, event.by, event.scope, event.elapsed_ms)
-                row.edited, row.hunks = event.edited, chosen_words(request, event)
-                row.ok = event.outcome is not events.Outcome.NO if row.tool in COMMAND_QUESTIONS else row.ok
-            case events.FilesChanged() as event if event.call_id in calls:
-                calls[event.call_id].files = event.files
-            case events.ToolCallFinished() as event if event.call_id in calls:
-                row = calls[event.call_id]
-                row.ok, row.outcome, row.elapsed_ms = event.ok, event.summary, event.elapsed_ms
-                row.ruling = row.ruling if row.ruling.by else Ruling(event.decision, event.rule)
-                row.ruling.why = event.why
-            case other:
-                rows += _no_call(envelope.time, other)
-    yield from rows
+        event, lines, decided = envelope.event, list(told.lines(envelope.event)), ""
+        match event:
+            case events.ToolCallFinished(decision=decision, rule=rule, why=why):
+                decided = ", ".join(filter(None, (decision, rule, why)))
+            case events.ApprovalRequested(approval_id=approval_id):
+                asked[approval_id] = event
+                continue
+            case events.ApprovalResolved(approval_id=approval_id, rule=rule, edited=edited) if approval_id in asked:
+                request = asked[approval_id]
+                lines, part = [f"question: {request.tool} {request.text}"], chosen_words(request, event)
+                by = answer_words(event, f"{part} by" if part else "")
+                decided = ", ".join(filter(None, (by, rule, f"run instead: {edited}" if edited else "")))
+            case events.HostReached(host=host, why_not=why_not, sent_bytes=sent, received_bytes=received):
+                lines = [f"connection: {host}, {why_not or f'sent {sent} bytes, received {received}'}"]
+            case _ if not isinstance(event, _AUDITED):
+                continue
+        yield AuditRow(envelope.time, sanitize_line(event.agent), sanitize_line(lines[0])[:300], sanitize_line(decided))
 
 
 def as_audit_text(history: Sequence[events.Envelope]) -> str:
-    """Return the rows as a person reads them, one line each and what matters next to it."""
-    lines: list[str] = []
-    for row in audit_rows(history):
-        took = f"{row.elapsed_ms} ms" if row.elapsed_ms >= 0 else "–"
-        sign = {True: "✓", False: "✗", None: "…"}[row.ok]
-        lines.append(
-            f"{row.time:%Y-%m-%d %H:%M:%S}  {sanitize_line(row.agent)}  {sign} {sanitize_line(row.tool)}  "
-            f"{sanitize_line(row.what)[:200]}  {took}  {sanitize_line(row.outcome)}"
-        )
-        about = {
-            "decided": ", ".join(filter(None, (_decided(row), sanitize_line(row.ruling.rule), sanitize_line(row.ruling.why)))),
-            "run instead": sanitize_line(row.edited),
-            "changed": ", ".join(map(sanitize_line, row.files[:20])),
-        }
-        lines += [f"    {name}: {text}" for name, text in about.items() if text]
+    """Return the rows as a person reads them."""
+    decided = "\n    decided: "
+    lines = (
+        f"{row.time:%Y-%m-%d %H:%M:%S}  {row.agent}  {row.text}{decided if row.decided else ''}{row.decided}"
+        for row in audit_rows(history)
+    )
     return "\n".join(lines) or "nothing was run in this session"
 
 
-def _no_call(time: datetime, event: object) -> list[AuditRow]:
-    """Return the row of a connection, or of what the user did."""
-    own = Ruling(by="user")
-    match event:
-        case events.HostReached(agent=agent, host=host, why_not=why_not, sent_bytes=sent, received_bytes=received):
-            outcome = why_not or f"sent {sent} bytes, received {received}"
-            return [AuditRow(time, agent, "connection", host, ok=not why_not, outcome=outcome)]
-        case events.FilesRestored(agent=agent, action=action, files=files):
-            return [AuditRow(time, agent, action, ", ".join(files), own, ok=True, outcome="put back", files=files)]
-        case events.ModeChanged(agent=agent, mode=mode):
-            return [AuditRow(time, agent, "mode", mode, own, ok=True)]
-        case events.RuleRevoked(agent=agent, rule=rule):
-            return [AuditRow(time, agent, "revoke", rule, own, ok=True)]
-        case PlanDecided(agent=agent, outcome=outcome, by=by, feedback=feedback, rules=rules):
-            ruling = Ruling(str(outcome), ", ".join(rules), by)
-            return [AuditRow(time, agent, "plan", feedback, ruling, ok=outcome is PlanOutcome.APPROVED)]
-        case _:
-            return []
-
-
-def _decided(row: AuditRow) -> str:
-    ruling = row.ruling
-    asked = f" after {ruling.asked_ms / 1000:.1f} s" if ruling.asked_ms >= 0 else ""
-    by = f" by {ruling.by}{asked}" if ruling.by else ""
-    scope = f" ({ruling.scope})" if ruling.scope else ""
-    return f"{row.hunks or ruling.decision}{scope}{by}".strip()
-
-
-_SHELL_S = 120
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
 async def sandbox_report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Do what the action says and return the exit code."""
-    actions: dict[str, Report] = {"check": _check, "explain": _explain, "image": _image, "shell": _shell}
+    actions: dict[str, Report] = {"check": _check, "explain": _explain, "image": _image}
     return await actions[arguments.action](workspace, loaded, arguments)
 
 
@@ -224,34 +155,6 @@ async def _image(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     name = await build_image(loaded.config.image, source=arguments.source, say=_say)
     print(json.dumps({"image": name}) if arguments.json else name)
     return 0
-
-
-async def _shell(workspace: Path, loaded: Loaded, _: argparse.Namespace) -> int:
-    """Run lines of standard input, one command each, until it ends."""
-    async with open_runtime(workspace, replace(loaded.config, mode="auto")) as runtime:
-        sandbox = await runtime.sandbox()
-        status = await sandbox.status()
-        _say(status.text)
-        limits = [fact for fact in status.facts if fact.startswith(("processes:", "memory:", "cpu:"))]
-        for fact in (*limits, f"PATH: {await _path_in(sandbox)}"):
-            _say(f"    {fact}")
-        _say(f"Each line is a separate command, {_SHELL_S} s at most. Ctrl+D ends.")
-        while line := await asyncio.to_thread(_read_line):
-            try:
-                result = await sandbox.run_command(line, timeout_s=_SHELL_S)
-            except SandboxError as error:
-                say(error.full_text(), file=sys.stderr)
-                continue
-            print(result.output, *(f"{note}\n" for note in result.notes), sep="", end="", flush=True)
-            if result.exit_code:
-                say(f"(exit code {result.exit_code})", file=sys.stderr)
-        return 0
-
-
-def _read_line() -> str:
-    if sys.stdin.isatty():
-        print("sandbox$ ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline()
 
 
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:

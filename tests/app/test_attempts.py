@@ -156,7 +156,7 @@ async def test_what_is_used_is_a_step_of_the_session_that_began_and_is_undone_be
             assert ((workspace / "a.txt").read_text(), used.state) == ("one\n", AttemptState.USED)
             assert [step.is_undone for step in session.changes.steps()][-1:] == [False]
             assert [step.tool for step in other.changes.steps()] == ["write"]
-            with pytest.raises(SandboxError, match="attempt 1 is in use: /undo it first"):
+            with pytest.raises(SandboxError, match="change"):
                 await runtime.attempts.use(2, session.id)
             await session.changes.apply(await session.changes.plan_undo())
         await runtime.attempts.use(2, session.id)

@@ -108,7 +108,7 @@ async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is
     assert (program.workspace / "shared.txt").read_text() == "old\n"
     both = await program.run(*apply, "t2", "t1")
     assert both.code == 1
-    assert "it no longer applies: shared.txt at line 1" in both.out
+    assert "it no longer applies: patch failed: shared.txt:1" in both.out
     assert "Already accepted, with changes to the same files: t2." in both.out
     assert (program.workspace / "shared.txt").read_text() == "2\n"
     assert (await program.run(*apply)).code == 64
