@@ -172,18 +172,14 @@ def _start_lock() -> Iterator[None]:
 def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
     """Return the running host, and start one first where none runs.  Blocks for up to 20 seconds.
 
-    One of another version hands over to a new one when it has nothing to do and nobody is attached.
-
     Raises:
         LmtuiError: it does not start.
     """
-    if (found := running_host()) is not None and found.version == __version__:
+    if (found := running_host()) is not None:
         return found
     with _start_lock():  # of two that start one at once the second finds it
-        if (found := running_host()) is not None and (found.version == __version__ or not _end_if_idle()):
+        if (found := running_host()) is not None:
             return found
-        if found is not None and found.http and not options:
-            options = ("--http", found.http.partition("//")[2])
         log = host_folder() / "start.log"
         process = _started(log, options)
         until = time.monotonic() + START_LIMIT_S
@@ -197,18 +193,6 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
         text = sanitize_line("".join(log.read_text("utf-8", "replace").strip().splitlines()[-1:]))
         text = text.removeprefix("lmtui: ")
         raise LmtuiError(f"the host did not start: {text or 'no reason given'}", f"See {log}.")
-
-
-def _end_if_idle() -> bool:
-    """End a host that is idle; tell whether it has ended."""
-    try:
-        status = ask_host(STATUS)
-        if status["busy"] or status["clients"]:
-            return False
-        ask_host(STATUS, method="DELETE")
-    except (LmtuiError, LookupError):
-        return running_host() is None
-    return has_ended(START_LIMIT_S)
 
 
 def has_ended(limit_s: float) -> bool:
@@ -351,8 +335,6 @@ def answer_of(path: str, url: str = "", token: str = "", method: str = "GET", bo
 def _hint(status: int) -> str:
     if status == HTTPStatus.UNAUTHORIZED:
         return "Give its token with --token-file, or in LMTUI_HOST_TOKEN."
-    if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        return "It is of an older version: kill the process that `lmtui host status` names, where it runs."
     return "Is this the address of a host?" if status == HTTPStatus.NOT_FOUND else ""
 
 

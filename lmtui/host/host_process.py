@@ -10,6 +10,7 @@ import signal
 import socket as sockets
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TextIO
@@ -157,10 +158,6 @@ class HostProcess:
             self.stop.set()
         return JSONResponse({"clients": len(self.attach.attached), "busy": list(self._hub.busy())})
 
-    async def pages(self, request: Request) -> Response:
-        """Serve the app to browsers for as long as the user's `lmtui serve` reads the answer."""
-        return await pages(request, self._hub)
-
     async def watch(self) -> None:
         """Close what nobody looks at, and end the process when nothing is left to do."""
         idle_since: float | None = None
@@ -195,16 +192,16 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
         LmtuiError: the address cannot be served.
     """
     certificate = _user_path(config.host_certificate) if config.host_certificate else None
-    pages = [each for each in config.host_names if "://" in each]
-    names = [each for each in config.host_names if each not in pages]
-    access = ApiAccess(connect.ensure_token(connect.host_folder()), names=names, origins=pages)
+    origins = [each for each in config.host_names if "://" in each]
+    names = [each for each in config.host_names if each not in origins]
+    access = ApiAccess(connect.ensure_token(connect.host_folder()), names=names, origins=origins)
     hub = SessionHub(map(Path, config.host_folders))
     process = HostProcess(hub)
     tcp = [open_tcp(http, is_allowed=certificate is not None or allows_plain)] if http else []
     own = [
         WebSocketRoute(connect.ATTACH, process.attach),
         Route(connect.STATUS, process.status, methods=["GET", "DELETE"]),
-        Route(connect.PAGES, process.pages, methods=["POST"]),
+        Route(connect.PAGES, partial(pages, hub=hub), methods=["POST"]),
     ]
     app = build_app(hub, access, routes=own)
     loop = asyncio.get_running_loop()

@@ -85,12 +85,9 @@ class SharedControls:
             self._runtime.extensions[ToolServers].answer_with(self._ask)
 
     async def _ask(self, form: Form) -> Mapping[str, object] | None:
-        """Ask the clients, the newest first, until one answers; without any a form is declined."""
-        while self._forms:
-            client, ask = list(self._forms.items())[-1]
-            with contextlib.suppress(LmtuiError, TimeoutError):
-                return await ask(form)
-            self._forms.pop(client, None)
+        """Ask the client that came last; without any, and where that does not answer, a form is declined."""
+        with contextlib.suppress(LmtuiError, TimeoutError, LookupError):
+            return await list(self._forms.values())[-1](form)
         return None
 
     def leave(self, client: object) -> None:

@@ -2,17 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import socket
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
 from lmtui.core.errors import ConfigError, UsageError
@@ -324,26 +320,7 @@ def test_addresses_that_cannot_be_served_are_refused() -> None:
             open_tcp(address, is_allowed=False).close()
 
 
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)
-)
-
-
-def depth(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 + max(map(depth, value.values()), default=0)
-    return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
-
-
-@given(_JSON)
-def test_the_depth_of_json_is_that_of_its_values(value: Any) -> None:
-    data, deep = json.dumps(value).encode(), depth(value)
-    assert parse_json(data, most_depth=deep) == value
-    with pytest.raises(ValueError, match="nested more than"):
-        _ = parse_json(data, most_depth=deep - 1)
-
-
-@pytest.mark.parametrize(("deep", "words"), [(33, "nested more than 32 deep"), (100_000, "recursion limit")])
-def test_json_that_is_nested_deeply_is_refused(deep: int, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        parse_json(b"[" * deep + b"]" * deep)
+def test_json_that_is_nested_deeply_is_refused() -> None:
+    assert parse_json(b"[" * 150 + b"]" * 150)
+    with pytest.raises(ValueError, match="recursion limit"):
+        parse_json(b"[" * 250 + b"]" * 250)

@@ -13,6 +13,7 @@ from lmtui.host.connect import HostInfo, running_host, write_info
 from lmtui.host.endpoints import ApiError
 from lmtui.host.host_process import HostProcess, host_lock, run_host
 from lmtui.host.hub import SessionHub
+from lmtui.host.web import pages
 from tests.waiting import PATIENCE_S
 
 
@@ -80,4 +81,4 @@ async def test_only_a_client_of_this_machine_stops_it_or_serves_pages(server: tu
     assert process.stop.is_set() is is_stopped
     if not is_stopped:
         with pytest.raises(ApiError, match="network"):
-            await process.pages(Request({"type": "http", "method": "POST", "server": server}))
+            await pages(Request({"type": "http", "method": "POST", "server": server}), SessionHub())
