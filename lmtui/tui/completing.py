@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from lmtui.commands.command import CommandTable
 from lmtui.core.prompt_text import PromptFile, mention_text
 from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.tui.prompt_store import has_in_order
 
 if TYPE_CHECKING:  # it loads the rest of MCP's types before the first frame
     from lmtui.core.tool_servers import Resource
@@ -134,14 +133,10 @@ def _named_offer(label: str, note: str) -> Offer:
 
 
 def value_offers(query: str, values: Sequence[tuple[str, str]]) -> list[Offer]:
-    """Return the values (each with a note) that fit: those that begin so, then those that hold it, then its letters."""
+    """Return the values (each with a note) that hold what was typed, those first that begin so."""
     wanted = query.lower()
-    tests: tuple[Callable[[str], bool], ...] = (
-        lambda value: value.startswith(wanted),
-        lambda value: wanted in value,
-        lambda value: has_in_order(wanted, value),
-    )
-    found = dict.fromkeys(pair for is_fit in tests for pair in values if is_fit(pair[0].lower()))
+    holding = [each for each in values if wanted in each[0].lower()]
+    found = sorted(holding, key=lambda each: not each[0].lower().startswith(wanted))
     return [Offer(sanitize_line(value), sanitize_line(note), value) for value, note in found]
 
 

@@ -14,16 +14,12 @@ _MAX_RANKED = 2_000
 
 
 class FuzzyPaths:
-    """Paths to be searched.  Characters have to come in the order typed; a name that has them side by side comes first.
-
-    What was found for a text is narrowed when more is typed.
-    """
+    """Paths to be searched.  Characters have to come in the order typed; a name that has them side by side comes first."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
         self._folded = [path.casefold() for path in paths]
         self._all = sorted(range(len(paths)), key=lambda at: len(self._folded[at]))  # the short ones first, once for all
-        self._last: tuple[str, list[int]] = ("", self._all)
 
     def search(self, text: str, recent: Collection[str] = ()) -> tuple[list[str], int]:
         """Return the best paths for a text, best first, and how many there are in all; an empty text finds all.
@@ -31,20 +27,10 @@ class FuzzyPaths:
         Of those that fit alike, the `recent` ones come first.  Takes a while where there are many: call it in a thread.
         """
         wanted = "".join(text.casefold().split())
-        before, among = self._last
-        if not wanted.startswith(before):
-            among = self._all
-        found = self._having(wanted, among)
-        self._last = (wanted, found)
-        return [self.paths[at] for at in self._best(wanted, found, recent)], len(found)
-
-    def _having(self, wanted: str, among: list[int]) -> list[int]:
-        if not wanted:
-            return among
-        folded = self._folded
         # characters in order, without ever going back, so it is linear
         is_match = re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in wanted), re.DOTALL).match
-        return [at for at in among if is_match(folded[at])]
+        found = [at for at in self._all if is_match(self._folded[at])]
+        return [self.paths[at] for at in self._best(wanted, found, recent)], len(found)
 
     def _best(self, wanted: str, found: list[int], recent: Collection[str]) -> list[int]:
         folded = self._folded

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from lmtui.core.messages import Image
@@ -49,27 +50,10 @@ class SentHistory:
         return self._unsent if index == len(self.texts) else self.texts[index]
 
     def search(self, query: str) -> list[str]:
-        """Return what fits, the best and then the newest first: all words, else their letters in order."""
-        words = query.lower().split()
-        newest = list(dict.fromkeys(reversed(self.texts)))
-        if not words:
-            return newest[:MAX_FOUND]
-        lowered = [(text, text[:MAX_SEARCHED_CHARS].lower()) for text in newest]
-        whole = [text for text, lower in lowered if all(word in lower for word in words)]
-        letters = "".join(words)
-        known = set(whole)
-        loose = [text for text, lower in lowered if text not in known and has_in_order(letters, lower)]
-        return (whole + loose)[:MAX_FOUND]
-
-
-def has_in_order(letters: str, text: str) -> bool:
-    """Tell whether a text has all letters in their order, whatever is between them."""
-    at = -1
-    for letter in letters:
-        at = text.find(letter, at + 1)
-        if at < 0:
-            return False
-    return True
+        """Return what has all words, the newest first."""
+        words, newest = query.lower().split(), dict.fromkeys(reversed(self.texts))
+        found = (text for text in newest if all(word in text[:MAX_SEARCHED_CHARS].lower() for word in words))
+        return list(islice(found, MAX_FOUND))
 
 
 MAX_LINES = 10

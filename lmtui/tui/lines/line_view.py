@@ -6,7 +6,6 @@ It draws the lines in view and repaints only those that changed, in frames that 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Unpack
 
@@ -47,9 +46,6 @@ class Cursor(Protocol):
     def move(self, rows: int) -> None:
         """Move by rows."""
 
-    def page(self, pages: int) -> None:
-        """Move by pages."""
-
     def to_edge(self, *, is_end: bool) -> None:
         """Go to the beginning or the end."""
 
@@ -63,23 +59,6 @@ class Cursor(Protocol):
         """Take a click on a line."""
 
 
-class Hover:
-    """The line under the pointer, drawn as the cursor where a click does something."""
-
-    def __init__(self, view: VirtualLineView) -> None:
-        self._view = view
-        self.y = self.line = -1
-
-    def put(self, y: int) -> None:
-        """Take the row of the pane that the pointer is on, -1 for none; draw again only what differs."""
-        view, self.y = self._view, y
-        line = y + view.scroll_offset.y if y >= 0 else -1
-        is_clickable = view.cursor is not None and 0 <= line < view.source.total() and view.cursor.can_click(line)
-        before, self.line = self.line, line if is_clickable else -1
-        for each in {before, self.line} - {-1} if before != self.line else ():
-            view.strips.forget(each)
-
-
 class StripCache:
     """The lines of a view that are drawn, and a note over the end of the last row."""
 
@@ -89,6 +68,7 @@ class StripCache:
         self._kept: dict[int, tuple[Line, Strip]] = {}
         self._stale_from: int | None = None
         self._note: Line = ()
+        self.pointed_y = self._pointed = -1
 
     def strip(self, y: int) -> Strip:
         """Return one row of the screen."""
@@ -105,6 +85,15 @@ class StripCache:
                 kept = self._kept[line] = self._paint(line)
             strip = kept[1]
         return self._with_note(strip) if self._note and y == self._note_row else strip
+
+    def point(self, y: int) -> None:
+        """Draw the line in a row of the pane (-1: none) as the cursor, where a click does something."""
+        view, self.pointed_y = self._view, y
+        line = y + view.scroll_offset.y if y >= 0 else -1
+        is_clickable = view.cursor is not None and 0 <= line < view.source.total() and view.cursor.can_click(line)
+        before, self._pointed = self._pointed, line if is_clickable else -1
+        for each in {before, self._pointed} - {-1} if before != self._pointed else ():
+            self.forget(each)
 
     @property
     def _note_row(self) -> int:
@@ -171,7 +160,7 @@ class StripCache:
     def _paint(self, line: int) -> tuple[Line, Strip]:
         view = self._view
         content = view.line_at(line)
-        shown = fill(content, view.content_width, "cursor") if line == view.hover.line else content
+        shown = fill(content, view.content_width, "cursor") if line == self._pointed else content
         for overlay in view.overlays:
             shown = overlay.dress(line, shown) if overlay.is_on else shown
         selection = view.text_selection
@@ -233,10 +222,6 @@ class LineScroller:
         if self._view.source.total():
             self.go(self._view.source.moved(self.at_top(), lines))
 
-    def page(self, pages: int) -> None:
-        """Scroll by pages, a line kept."""
-        self.move(pages * max(1, self._view.size.height - 1))
-
     def to_edge(self, *, is_end: bool) -> None:
         """Go to the first line, or to the last and follow it."""
         if is_end:
@@ -273,27 +258,14 @@ class LineScroller:
 _MOST_COPIED_LINES = 200_000
 
 
-def copied_lines(source: LineSource, first: int, last: int, span: Callable[[int, int], tuple[int, int]]) -> str:
-    """Return the text of lines, of each the characters that `span` tells from its number and size; no line's lead is copied."""
+def copied_lines(source: LineSource, first: int, last: int, start: int = 0, end: int | None = None) -> str:
+    """Return the text of lines, of the first from a character on, of the last up to one; no line's lead is copied."""
     parts: list[str] = []
     for line in range(first, min(last + 1, first + _MOST_COPIED_LINES)):
-        text = plain(source.line(line))
-        start, end = span(line, len(text))
+        begin = max(start if line == first else 0, source.lead_of(line))
         is_same = bool(parts) and source.continues(line)
-        parts.append(("" if is_same else "\n") + text[max(start, source.lead_of(line)) : end])
+        parts.append(("" if is_same else "\n") + plain(source.line(line))[begin : end if line == last else None])
     return "\n".join(line.rstrip() for line in "".join(parts)[1:].split("\n"))
-
-
-def mouse_text(source: LineSource, selection: Selection) -> str:
-    """Return the text that the mouse selected."""
-    last = source.total() - 1
-    start, end = selection.start, selection.end
-
-    def span(line: int, size: int) -> tuple[int, int]:
-        is_first, is_last = start is not None and line == start.y, end is not None and line == end.y
-        return start.x if start is not None and is_first else 0, end.x if end is not None and is_last else size
-
-    return copied_lines(source, start.y if start is not None else 0, min(last, end.y) if end is not None else last, span)
 
 
 class CopyMode:
@@ -312,10 +284,6 @@ class CopyMode:
     def move(self, lines: int) -> None:
         """Select up to so many lines further down, or up."""
         self._put(self._view.source.moved(self._end, lines))
-
-    def page(self, pages: int) -> None:
-        """Select up to so many pages further down, or up."""
-        self.move(pages * max(1, self._view.size.height - 2))
 
     def to_edge(self, *, is_end: bool) -> None:
         """Select up to the first or the last line."""
@@ -338,7 +306,7 @@ class CopyMode:
 
     def copied_text(self) -> str:
         """Return what is selected."""
-        return copied_lines(self._view.source, *self.lines, lambda _, size: (0, size))
+        return copied_lines(self._view.source, *self.lines)
 
     def dress(self, line: int, content: Line) -> Line:
         """Return a line, marked where it is selected."""
@@ -478,7 +446,6 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         self.frames = Frames(self, self._draw)
         self.scroller = LineScroller(self)
         self.cursor: Cursor | None = None
-        self.hover = Hover(self)
         self.copy_mode, self.search = CopyMode(self), Search(self)
         self.overlays = self.search, self.copy_mode
         self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.COPYING, Scope.FINDING)), self._bindings])
@@ -578,11 +545,10 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
     def action_move(self, step: str) -> None:
         """Move the cursor (scroll, where there is none), or the end of what is selected."""
         target = self.copy_mode if self.copy_mode.is_on else self.cursor or self.scroller
-        sign = -1 if step in ("up", "page_up", "home") else 1
-        if step in ("up", "down"):
-            target.move(sign)
-        elif "page" in step:
-            target.page(sign)
+        page = max(1, self.size.height - 1)
+        rows = {"up": -1, "down": 1, "page_up": -page, "page_down": page}.get(step, 0)
+        if rows:
+            target.move(rows)
         else:
             target.to_edge(is_end=step == "end")
 
@@ -614,7 +580,10 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the text that the mouse selected."""
-        return (mouse_text(self.source, selection), "\n") if self.source.total() else None
+        start, end, last = selection.start, selection.end, self.source.total() - 1
+        from_line, column = (start.y, start.x) if start is not None else (0, 0)
+        to_line, end_column = (end.y, end.x) if end is not None and end.y <= last else (last, None)
+        return (copied_lines(self.source, from_line, to_line, column, end_column), "\n") if last >= 0 else None
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the selection."""
@@ -628,7 +597,7 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
     def _follow_mouse(self, event: events.MouseEvent | events.Leave) -> None:
         match event:
             case events.MouseMove() | events.Leave():
-                self.hover.put(event.y if isinstance(event, events.MouseMove) else -1)
+                self.strips.point(event.y if isinstance(event, events.MouseMove) else -1)
             case _ if not event.ctrl and not event.shift:
                 event.stop()
                 event.prevent_default()
@@ -637,7 +606,7 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Redraw at the new place, and take note of it."""
         super().watch_scroll_y(old_value, new_value)
-        self.hover.put(self.hover.y)
+        self.strips.point(self.strips.pointed_y)
         self.scroller.place = self.scroller.at_top()
         if self.is_vertical_scrollbar_grabbed:
             self.scroller.note_place()

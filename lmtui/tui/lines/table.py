@@ -39,11 +39,7 @@ class RowCursor:
         before = self.row
         self.put(self.row + rows)
         if self.row == before:
-            self._view.scroller.move(1 if rows > 0 else -1)
-
-    def page(self, pages: int) -> None:
-        """Move by pages."""
-        self.put(self.row + pages * max(1, self._view.size.height - 1))
+            self._view.scroller.move(rows)
 
     def to_edge(self, *, is_end: bool) -> None:
         """Go to the first or the last row; the last is followed."""

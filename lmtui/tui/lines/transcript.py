@@ -412,9 +412,11 @@ class BlockCursor:
         return fill(marked, self._view.content_width, "cursor") if index == self.index and line == first else marked
 
     def move(self, rows: int) -> None:
-        """Move by blocks, or scroll within one that is taller than the pane."""
+        """Move by a block, or scroll within one that is taller than the pane; scroll by more rows."""
         view = self._view
-        if not len(view.document):
+        if abs(rows) > 1:
+            view.scroller.move(rows)
+        if abs(rows) > 1 or not len(view.document):
             return
         if self.index < 0:
             self.put(view.last_seen())
@@ -426,10 +428,6 @@ class BlockCursor:
             view.scroller.move(rows)
         else:
             self.put(self.index + rows)
-
-    def page(self, pages: int) -> None:
-        """Scroll by pages."""
-        self._view.scroller.page(pages)
 
     def to_edge(self, *, is_end: bool) -> None:
         """Go to the beginning, or to the end and follow it."""

@@ -438,7 +438,8 @@ class Workbench(Screen[None]):
     @on(Prompt.Paged)
     def _page(self, event: Prompt.Paged) -> None:
         if not isinstance(self.state, Starting) and self.state.panes.current is not None:
-            self.state.panes.current.transcript.scroller.page(event.pages)
+            transcript = self.state.panes.current.transcript
+            transcript.scroller.move(event.pages * max(1, transcript.size.height - 1))
 
     @on(Prompt.Changed)
     def _bring_questions_back(self) -> None:

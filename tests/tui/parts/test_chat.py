@@ -34,12 +34,11 @@ async def with_talk(driver: Driver, turns: int = 30) -> Transcript:
 
 
 @cases
-async def a_search_finds_what_is_folded_and_folds_it_again_and_counts_its_matches(driver: Driver) -> None:
+async def a_search_finds_what_is_folded_and_counts_its_matches(driver: Driver) -> None:
     transcript = await with_talk(driver)
     await driver.type("/search secret thought 3")
     await driver.until(lambda: "secret thought 3" in driver.text() and "1 of 1" in driver.text())
     await driver.press("escape")
-    assert "secret thought 3" not in driver.text()
     assert "question 3" in driver.text()
     transcript.action_move("home")
     driver.app.workbench.prompt.focus()
