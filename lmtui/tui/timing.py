@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from time import perf_counter, thread_time
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 from textual.message_pump import MessagePump
 from textual.timer import Timer
@@ -37,46 +37,6 @@ async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
         if perf_counter() > end:
             await asyncio.sleep(_PAUSE_S)
             end = perf_counter() + _SLICE_S
-
-
-Wish = TypeVar("Wish")
-
-
-class LatestOnly(Generic[Wish]):
-    """Does `work` for a wish, as what `start` gets is awaited; what is under way is never cut off.
-
-    `work` finds out by `is_stale` whether something newer is wanted by now.
-    """
-
-    def __init__(self, start: Callable[[Awaitable[None]], object], work: Callable[[Wish], Awaitable[None]]) -> None:
-        self._start = start
-        self._work = work
-        self._wishes: list[Wish] = []
-        self._is_working = False
-
-    @property
-    def is_stale(self) -> bool:
-        """Tell whether something newer is wanted."""
-        return bool(self._wishes)
-
-    def want(self, wish: Wish) -> None:
-        """Do this next, in place of what was to be next."""
-        self._wishes = [wish]
-        if not self._is_working:
-            self._start(self)
-
-    def __await__(self) -> Generator[Any, None, None]:  # so a worker that is cancelled before it began leaves no coroutine
-        return self._go_on().__await__()
-
-    async def _go_on(self) -> None:
-        if self._is_working:
-            return
-        self._is_working = True
-        try:
-            while self._wishes:
-                await self._work(self._wishes.pop())
-        finally:
-            self._is_working = False
 
 
 GAP_S = 0.005

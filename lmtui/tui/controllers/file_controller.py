@@ -22,7 +22,6 @@ from lmtui.tui.lines.styled_text import row as table_row
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.path_index import FuzzyPaths, positions
 from lmtui.tui.screens.viewer import Viewer
-from lmtui.tui.timing import LatestOnly
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried
 
 
@@ -44,7 +43,6 @@ class FileFinder(ListDialog[FoundFile, str | None]):
         self.noun = "file"
         self.box.filter.value, self._sign = words, sign
         self._index = FuzzyPaths(())
-        self._searches = LatestOnly[str](lambda work: self.run_worker(work, group="find"), self._search)
 
     def learn(self, index: FuzzyPaths) -> None:
         """Take the paths."""
@@ -54,11 +52,11 @@ class FileFinder(ListDialog[FoundFile, str | None]):
     @on(Input.Changed)
     def narrow(self) -> None:
         """Show the files that fit what is typed, the best one marked."""
-        self._searches.want(self.box.typed)
+        self.run_worker(self._search(self.box.typed), group="find", exclusive=True)
 
     async def _search(self, text: str) -> None:
         found, total = await asyncio.to_thread(self._index.search, text)
-        if not self._searches.is_stale and self.is_attached:
+        if self.is_attached:
             self.show([FoundFile(path) for path in found])
             self.table.action_move("home")
             self.box.count(f"{total:,} of {len(self._index.paths):,}" if text else pluralize(total, "file"))
@@ -113,7 +111,7 @@ class FileController:
 
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
-        self._git = LatestOnly[None](self.work, self._read_git)
+        self._wants_git = self._reads_git = False
         self._problem = self._last_path = ""
         self._end: Callable[[], None] = lambda: None
 
@@ -161,7 +159,10 @@ class FileController:
 
     def read_git(self) -> None:
         """Read git's states; once more at the end where they were asked for meanwhile."""
-        self._git.want(None)
+        self._wants_git = True
+        if not self._reads_git:
+            self._reads_git = True
+            self.work(self._read_git())
 
     def work(self, work: Awaitable[None]) -> None:
         """Run a coroutine in a worker."""
@@ -196,17 +197,18 @@ class FileController:
         tree.set_listing(path, entries)
         files.watch(tree.source.tree.open_folders)
 
-    async def _read_git(self, _: None) -> None:
-        tree, files = self._tree, self.files
-        if files is None:
-            return
-        active = self._workbench.active
-        if active is not None and active.state.workspace:
-            self._workbench.branch = await asyncio.to_thread(branch_of, Path(active.state.workspace))
+    async def _read_git(self) -> None:
         try:
-            tree.set_git(await files.git_status(), has_git=bool(self._workbench.branch))
+            while self._wants_git and (files := self.files) is not None:
+                self._wants_git = False
+                active = self._workbench.active
+                if active is not None and active.state.workspace:
+                    self._workbench.branch = await asyncio.to_thread(branch_of, Path(active.state.workspace))
+                self._tree.set_git(await files.git_status(), has_git=bool(self._workbench.branch))
         except SandboxError:
-            return  # no marks then; what is wrong with the sandbox is said where it is used
+            pass  # no marks then; what is wrong with the sandbox is said where it is used
+        finally:
+            self._reads_git = False
 
     async def _find(self, words: str) -> None:
         """Ask for a file by a part of its path, and show it."""
