@@ -45,63 +45,6 @@ class Panel:
         """Show the whole history; the reader stays where he is."""
 
 
-class Replay:
-    """The events that the panels have not taken yet, those that happen meanwhile at their end."""
-
-    def __init__(self, history: Sequence[Envelope]) -> None:
-        self.state = SessionState()
-        self._past = history  # not copied: some of it may be held packed until it is looked at
-        self._later: list[Envelope] = []
-        self._at = 0
-        self._start = tail_start(history)
-        gc.freeze()
-
-    @property
-    def is_done(self) -> bool:
-        """Tell whether all of it was taken."""
-        return self._at >= len(self._past) + len(self._later)
-
-    def tail(self) -> list[Envelope]:
-        """Return the events that show the end of the conversation."""
-        return self._between(self._start, len(self._past) + len(self._later))
-
-    def first_state(self) -> SessionState:
-        """Return the state as far as the beginning and the end of the history tell them."""
-        state = SessionState()
-        for envelope in (*self._past[: min(_HEAD_EVENTS, self._start)], *self.tail()):
-            state.apply(envelope)
-        return state
-
-    def begin(self, panels: Sequence[Panel]) -> tuple[Panel, ...]:
-        """Let the panels expect a lot, and return those that show the end of it now."""
-        for panel in panels:
-            panel.begin_loading()
-        return tuple(panel for panel in panels if panel.loads_behind)
-
-    def append(self, envelope: Envelope) -> None:
-        """Take what happens meanwhile."""
-        self._later.append(envelope)
-
-    def work(self, panels: Sequence[Panel], budget_s: float) -> bool:
-        """Give events to the panels for about so long; True when all were given.
-
-        What they keep of them is for good: frozen, no collection looks through it while the reader waits.
-        """
-        end = perf_counter() + budget_s
-        while not self.is_done and perf_counter() < end:
-            for envelope in self._between(self._at, self._at + _EVENTS_A_LOOK):
-                self.state.apply(envelope)
-                for panel in panels:
-                    panel.apply_behind(envelope)
-            self._at += _EVENTS_A_LOOK
-        gc.freeze()
-        return self.is_done
-
-    def _between(self, begin: int, end: int) -> list[Envelope]:
-        count = len(self._past)
-        return [*self._past[begin:end], *self._later[max(0, begin - count) : max(0, end - count)]]
-
-
 def tail_start(history: Sequence[Envelope]) -> int:
     """Return where the end that is shown first begins: with a turn, if one begins near enough."""
     last = max(0, len(history) - _TAIL_EVENTS)
@@ -159,18 +102,16 @@ class SessionView:
         self.session = session
         self.panels: tuple[Panel, ...] = ()
         self._on_event, self._on_question = on_event, on_question
-        history = session.history()
-        self._replay = Replay(history) if len(history) > DIRECT_EVENTS else None
-        self._showing: tuple[Panel, ...] = ()
+        self._past: Sequence[Envelope] = session.history()  # not copied: it may be packed until it is looked at
+        self.is_loading = len(self._past) > DIRECT_EVENTS  # the panels show only the end so far
+        self._later: list[Envelope] = []  # what happens meanwhile
+        self._loaded, self._loaded_state = 0, SessionState()
         self._is_begun = False
-        if self._replay is None:
-            self._pending = list(history)
-            self.state = SessionState()
-            for envelope in history:
-                self.state.apply(envelope)
-        else:
-            self._pending = self._replay.tail()
-            self.state = self._replay.first_state()
+        start = tail_start(self._past) if self.is_loading else 0
+        self._pending = list(self._past[start:])
+        self.state = SessionState()  # as far as the beginning and the end tell it
+        for envelope in (*self._past[: min(_HEAD_EVENTS, start)], *self._pending):
+            self.state.apply(envelope)
         self._unsubscribe = session.subscribe(self._receive)
 
     @property
@@ -178,43 +119,52 @@ class SessionView:
         """Tell whether something that happened is not drawn yet."""
         return bool(self._pending)
 
-    @property
-    def is_loading(self) -> bool:
-        """Tell whether the panels show only the end of the session so far."""
-        return self._replay is not None
-
     def close(self) -> None:
         """Stop listening; the session is the caller's to close."""
         self._unsubscribe()
-        self._replay = None
+        self.is_loading = False
 
     def draw(self, others: Iterable[Panel] = ()) -> None:
         """Draw what is pending on its own panels and on others that show this session now, the oldest of very much first."""
-        if self._replay is not None and self.panels and not self._is_begun:
+        if self.is_loading and self.panels and not self._is_begun:
             self._is_begun = True
-            self._showing = self._replay.begin(self.panels)
+            for panel in self.panels:
+                panel.begin_loading()
         pending, self._pending = self._pending[:MOST_AT_ONCE], self._pending[MOST_AT_ONCE:]
-        for panel in (*(self._showing if self.is_loading else self.panels), *others):
+        own = [each for each in self.panels if each.loads_behind or not self.is_loading]
+        for panel in (*own, *others):
             for envelope in pending:
                 panel.apply(envelope)
 
     def load(self, budget_s: float) -> bool:
-        """Give the panels more of a long history, for about so long; True when they have just got the last of it."""
-        replay = self._replay
-        if replay is None or not replay.work(self.panels, budget_s):
+        """Give the panels more of a long history, for about so long; True when they have just got the last of it.
+
+        What they keep of it is for good: frozen, no collection looks through it while the reader waits.
+        """
+        if not self.is_loading:
             return False
-        self._replay = None
-        self._pending = []  # what happened meanwhile is in the replay too
+        end, count = perf_counter() + budget_s, len(self._past)
+        while self._loaded < count + len(self._later) and perf_counter() < end:
+            first, last = self._loaded, self._loaded + _EVENTS_A_LOOK
+            for envelope in (*self._past[first:last], *self._later[max(0, first - count) : max(0, last - count)]):
+                self._loaded_state.apply(envelope)
+                for panel in self.panels:
+                    panel.apply_behind(envelope)
+            self._loaded = last
+        gc.freeze()
+        if self._loaded < count + len(self._later):
+            return False
+        self.is_loading, self.state, self._past, self._later = False, self._loaded_state, (), []
+        self._pending = []  # what happened meanwhile is loaded too
         for panel in self.panels:
             panel.finish_loading()
-        self.state = replay.state
         return True
 
     def _receive(self, envelope: Envelope) -> None:
         before = self.state.questions
         self.state.apply(envelope)
-        if self._replay is not None:
-            self._replay.append(envelope)
+        if self.is_loading:
+            self._later.append(envelope)
         merge_into(self._pending, envelope)
         self._on_event(envelope)
         if self.state.questions != before:

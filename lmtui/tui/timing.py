@@ -1,19 +1,14 @@
-"""When keys came: faster than a person types (an unbracketed paste, a program that plays keys), or twice.
-
-A line view draws in frames that it asks for itself, spaced so that they never take most of the time.
-"""
+"""When keys came: faster than a person types (an unbracketed paste), or twice; and work in slices."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterable
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import TypedDict, TypeVar
 
 from textual.message_pump import MessagePump
 from textual.timer import Timer
-from textual.widget import Widget
 
 _LEAST_S = 0.001
 
@@ -92,34 +87,3 @@ class WidgetOptions(TypedDict, total=False):
     id: str | None
     classes: str | None
     disabled: bool
-
-
-_FRAME_S = 1 / 30
-_REMOTE_FRAME_S = 1 / 10
-_COST_FACTOR = 3
-_LONGEST_S = 0.5
-
-
-class Frames:
-    """The frames of one widget: each is asked for, none is drawn while a lot comes in, no timer runs in between."""
-
-    def __init__(self, widget: Widget, draw: Callable[[], None]) -> None:
-        self._widget = widget
-        self._draw = draw
-        self._least_s = _REMOTE_FRAME_S if os.environ.get("SSH_CONNECTION") else _FRAME_S
-        self._next_s = 0.0
-        self._is_requested = False
-        self.is_held = False  # while a lot comes in
-
-    def request(self) -> None:
-        """Draw as soon as the gate allows."""
-        if not self._is_requested and not self.is_held and self._widget.is_running:
-            self._is_requested = True
-            call_after(self._widget, max(0.0, self._next_s - perf_counter()), self._draw_timed)
-
-    def _draw_timed(self) -> None:
-        began = thread_time()
-        self._is_requested = False
-        self._draw()
-        cost_s = thread_time() - began
-        self._next_s = perf_counter() + min(_LONGEST_S, max(self._least_s, _COST_FACTOR * cost_s))

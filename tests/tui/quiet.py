@@ -24,7 +24,7 @@ from textual.css.types import CSSLocation
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 
-from lmtui.tui.timing import Frames
+from lmtui.tui.lines.line_view import VirtualLineView
 from tests.waiting import PATIENCE_S
 
 SHORT_S = 0.06  # a longer one-shot timer is a time that the user sees pass
@@ -133,7 +133,7 @@ def _is_waiting(pump: MessagePump) -> bool:
 def _is_short(timer: Any) -> bool:
     is_running = timer._task is not None and not timer._task.done() and timer._active.is_set()
     calls = [getattr(call, "__func__", None) for call in getattr(timer._callback, "args", ())]
-    return is_running and timer._repeat == 0 and (Frames._draw_timed in calls or timer._interval <= SHORT_S)
+    return is_running and timer._repeat == 0 and (VirtualLineView._draw in calls or timer._interval <= SHORT_S)
 
 
 def _is_to_draw(screen: Screen[Any], *, is_top: bool) -> bool:

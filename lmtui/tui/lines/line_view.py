@@ -5,8 +5,10 @@ It draws the lines in view and repaints only those that changed, in frames that 
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from dataclasses import dataclass
+from time import perf_counter, thread_time
 from typing import Protocol, Unpack
 
 from textual import events, on
@@ -34,8 +36,12 @@ from lmtui.tui.lines.styled_text import (
     wrap,
 )
 from lmtui.tui.router import Panel
-from lmtui.tui.timing import Frames, WidgetOptions, in_slices
+from lmtui.tui.timing import WidgetOptions, call_after, in_slices
 
+_FRAME_S = 1 / 30
+_REMOTE_FRAME_S = 1 / 10
+_COST_FACTOR = 3  # frames never take most of the time
+_LONGEST_S = 0.5
 _KEPT_STRIPS = 1500
 _WHEEL_LINES = 3
 
@@ -443,7 +449,10 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         self.source = source
         self.content_width = 80
         self.strips = StripCache(self)
-        self.frames = Frames(self, self._draw)
+        self._least_s = _REMOTE_FRAME_S if os.environ.get("SSH_CONNECTION") else _FRAME_S
+        self._next_s = 0.0
+        self._is_frame_due = False
+        self.is_held = False  # while a lot comes in nothing is drawn
         self.scroller = LineScroller(self)
         self.cursor: Cursor | None = None
         self.copy_mode, self.search = CopyMode(self), Search(self)
@@ -472,7 +481,9 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         """Ask for a frame; lines from `first_line` on may differ (none given: only the number of lines does)."""
         if first_line is not None:
             self.strips.mark_stale(first_line)
-        self.frames.request()
+        if not self._is_frame_due and not self.is_held and self.is_running:
+            self._is_frame_due = True
+            call_after(self, max(0.0, self._next_s - perf_counter()), self._draw)
 
     def redraw(self) -> None:
         """Forget every drawn line and draw again (theme, width, filter)."""
@@ -481,9 +492,13 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         self.refresh()
 
     def _draw(self) -> None:
+        began = thread_time()
+        self._is_frame_due = False
         if self.size:
             self._take_width()
             self.sync()
+        cost_s = thread_time() - began
+        self._next_s = perf_counter() + min(_LONGEST_S, max(self._least_s, _COST_FACTOR * cost_s))
 
     def sync(self) -> None:
         """Bring the scroll range in line with the content, the reader to his place, and repaint what differs."""

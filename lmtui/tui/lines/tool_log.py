@@ -228,11 +228,11 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def begin_loading(self) -> None:
         """Draw nothing for a while."""
-        self.frames.is_held = True
+        self.is_held = True
 
     def finish_loading(self) -> None:
         """Draw all that came meanwhile."""
-        self.frames.is_held = False
+        self.is_held = False
         self.touch(0)
 
     def narrow(self, text: str) -> None:
