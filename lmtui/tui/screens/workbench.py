@@ -95,6 +95,7 @@ class PromptDock(Vertical):
     def __init__(self, prompt: Prompt, bars: _Bars, start: StartPage) -> None:
         super().__init__(id="dock")
         self._prompt, self._bars, self._start = prompt, bars, start
+        prompt.marked, prompt.offered = start.mark, self._show_completions
         self._chat = (0, 0)
         self.is_start: Callable[[], bool] = lambda: False
         self.completions = Completions("", id="completions", markup=False)
@@ -130,20 +131,10 @@ class PromptDock(Vertical):
         self._prompt.placeholder = PLACEHOLDER if is_start else USUAL_PLACEHOLDER
         self._prompt.suggestions = self._start.suggestions if is_start else ()
 
-    @on(Prompt.SuggestionMarked)
-    def _mark_suggestion(self, event: Prompt.SuggestionMarked) -> None:
-        self._start.mark(event.index)
-
-    @on(Prompt.Completions)
-    def _show_completions(self, event: Prompt.Completions) -> None:
+    def _show_completions(self) -> None:
         if self.completions.is_mounted:
-            self.completions.show(event.completing)
+            self.completions.show(self._prompt.completing)
             self.completions_changed()
-
-    @on(Prompt.PathsWanted)
-    def _find_paths(self, event: Prompt.PathsWanted) -> None:
-        if self.controller is not None:
-            self.controller.completion.paths_wanted(event.wanted)
 
     @on(Prompt.Pasted)
     async def _read_paste(self, event: Prompt.Pasted) -> None:
@@ -232,6 +223,8 @@ class Workbench(Screen[None]):
         await self.dock.mount(self.dock.completions, before="#activity-row")
         self._bindings = BindingsMap.merge([self._bindings, keys])
         self.dock.controller = ready.prompts
+        self.prompt.paths_wanted = ready.prompts.completion.paths_wanted
+        self.prompt.page_chat = ready.panes.page_chat
         is_first = self.dock.is_start
         self.dock.is_start = lambda: (
             ready.panes.is_chat_alone and (not self.active.state.has_begun if self.active is not None else is_first())
@@ -434,12 +427,6 @@ class Workbench(Screen[None]):
         """Let the prompt take a paste that no field of a pane took."""
         event.stop()
         _ = self.prompt.focus().post_message(events.Paste(event.text))
-
-    @on(Prompt.Paged)
-    def _page(self, event: Prompt.Paged) -> None:
-        if not isinstance(self.state, Starting) and self.state.panes.current is not None:
-            transcript = self.state.panes.current.transcript
-            transcript.scroller.move(event.pages * max(1, transcript.size.height - 1))
 
     @on(Prompt.Changed)
     def _bring_questions_back(self) -> None:

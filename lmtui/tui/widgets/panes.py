@@ -442,6 +442,12 @@ class Panes(Columns):
             self.current.transcript.covered_rows = rows
             self.current.transcript.touch()
 
+    def page_chat(self, pages: int) -> None:
+        """Scroll the conversation by pages, a line kept."""
+        if self.current is not None:
+            chat = self.current.transcript
+            chat.scroller.move(pages * max(1, chat.size.height - 1))
+
     def follow_chat(self) -> None:
         """Follow the end of the conversation until the user scrolls up again."""
         if self.current is not None and not self.current.transcript.copy_mode.is_on:

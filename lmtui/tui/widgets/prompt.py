@@ -115,30 +115,6 @@ class Prompt(TextArea):
         images: tuple[Image, ...] = ()
         is_now: bool = False
 
-    @dataclass
-    class Completions(Message):
-        """The list of what is offered changed."""
-
-        completing: Completing
-
-    @dataclass
-    class PathsWanted(Message):
-        """Paths are wanted; the answer goes to `offer`."""
-
-        wanted: CompletionRequest
-
-    @dataclass
-    class SuggestionMarked(Message):
-        """Another of the `suggestions` is marked, -1 for none."""
-
-        index: int
-
-    @dataclass
-    class Paged(Message):
-        """The conversation should scroll by pages."""
-
-        pages: int
-
     def __init__(self, *, placeholder: str) -> None:
         super().__init__(
             id="prompt",
@@ -151,6 +127,10 @@ class Prompt(TextArea):
         self.cursor_blink = False
         self.folds = Folds()
         self.come_back: Callable[[], bool] = lambda: False  # goes back to what made room for typing
+        self.offered: Callable[[], None] = lambda: None  # draws the list of what is offered
+        self.paths_wanted: Callable[[CompletionRequest], object] = lambda _: None  # calls `offer`
+        self.marked: Callable[[int], None] = lambda _: None  # marks a suggestion, -1 for none
+        self.page_chat: Callable[[int], None] = lambda _: None
         self._drawn: list[Strip] = []
         self.history_texts = SentHistory()
         self.completing = Completing()
@@ -361,15 +341,15 @@ class Prompt(TextArea):
         """Mark a suggestion, which Enter takes; -1 for none."""
         if index != self._suggestion:
             self._suggestion = index
-            self.post_message(self.SuggestionMarked(index))
+            self.marked(index)
 
     def action_cursor_page_up(self) -> None:
         """Scroll the conversation, not the few lines here."""
-        self.post_message(self.Paged(-1))
+        self.page_chat(-1)
 
     def action_cursor_page_down(self) -> None:
         """Scroll the conversation, not the few lines here."""
-        self.post_message(self.Paged(1))
+        self.page_chat(1)
 
     # -- completing -----------------------------------------------------------------------------------------------------
 
@@ -396,7 +376,7 @@ class Prompt(TextArea):
                 self.offer(wanted_now, value_offers(query, self.completing.values.get(source, ())))
             case CompletionRequest():
                 self.completing.wanted = wanted_now
-                self.post_message(self.PathsWanted(wanted_now))
+                self.paths_wanted(wanted_now)
             case None:
                 self.close_completions()
 
@@ -405,7 +385,7 @@ class Prompt(TextArea):
         is_late = wanted.kind == "path" and wanted != self.completing.wanted
         if not is_late and (offers or self.completing.is_open or wanted.kind == "past"):
             self.completing.show(wanted, offers)
-            self.post_message(self.Completions(self.completing))
+            self.offered()
 
     def close_completions(self) -> bool:
         """Put the list away, with what a search had typed; False if there was none."""
@@ -414,7 +394,7 @@ class Prompt(TextArea):
         if was_open:
             searched_from, self._searched_from = self._searched_from, None
             self.completing.close()
-            self.post_message(self.Completions(self.completing))
+            self.offered()
             if searched_from is not None and self.text != searched_from:
                 self._completed_text = searched_from
                 self.replace_text(searched_from)
@@ -422,7 +402,7 @@ class Prompt(TextArea):
 
     def _mark(self, step: int) -> None:
         self.completing.move(step)
-        self.post_message(self.Completions(self.completing))
+        self.offered()
 
     def _accept(self, wanted: CompletionRequest, offer: Offer) -> None:
         self._searched_from = None
