@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from textual import constants, events
+from textual import constants, events, on
 from textual.actions import ActionParseResult
 from textual.app import App
 from textual.dom import DOMNode
@@ -113,9 +113,7 @@ def copy_by_program(program: Program, text: str, *, has_osc: bool, folder: Path)
 
     `has_osc` tells that the terminal was asked already; terminals do not answer, so that counts as done.
     """
-    if program and run_program(program, text):
-        return f"Copied {size_text(text)}", True
-    if has_osc:
+    if (program and run_program(program, text)) or has_osc:
         return f"Copied {size_text(text)}", True
     try:
         path = keep_in_file(text, folder)
@@ -304,13 +302,11 @@ class ThemedApp(App[int]):
             return False
         return await super().run_action(action, default_namespace, namespaces)
 
-    def on_app_focus(self, _: events.AppFocus) -> None:
+    @on(events.AppFocus)
+    @on(events.AppBlur)
+    def _note_focus(self, event: events.AppFocus | events.AppBlur) -> None:
         if self.notifier is not None:
-            self.notifier.focus_changed(is_in_front=True)
-
-    def on_app_blur(self, _: events.AppBlur) -> None:
-        if self.notifier is not None:
-            self.notifier.focus_changed(is_in_front=False)
+            self.notifier.focus_changed(is_in_front=isinstance(event, events.AppFocus))
 
     async def on_event(self, event: events.Event) -> None:
         """Take note of every key, and go on; who types is there, whatever the terminal last said of its focus."""
@@ -330,13 +326,12 @@ class ThemedApp(App[int]):
 
     def write_to_terminal(self, text: str) -> None:
         """Write a control sequence of ours."""
-        if self._driver is not None:
+        if text and self._driver is not None:
             self._driver.write(text)
 
     async def _copy(self, text: str) -> None:
         sequence = osc_52(text, is_in_tmux=bool(os.environ.get("TMUX")))
-        if sequence and self._driver is not None:
-            self._driver.write(sequence)
+        self.write_to_terminal(sequence)
         has_osc, folder = bool(sequence), paths.state_dir() / "copied"
         said, is_good = await asyncio.to_thread(copy_by_program, clipboard_program(), text, has_osc=has_osc, folder=folder)
         self.tell(said, is_good=is_good)

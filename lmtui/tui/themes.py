@@ -54,23 +54,10 @@ BLENDS = {
     "edge": ("faint", 0.6),
     "waiting": ("warning", 0.17),
 }
-_BUILT_IN = {
-    "text": "#d6dae0",
-    "muted": "#959eab",
-    "faint": "#3a424d",
-    "background": "#14181d",
-    "surface": "#191e24",
-    "panel": "#222931",
-    "selection": "#263442",
-    "accent": "#74b3f0",
-    "warning": "#e5b567",
-    "danger": "#f0787a",
-    "success": "#86c98f",
-    "code": "#b4a7e5",
-}
-
-
-ROLES = tuple(_BUILT_IN)
+ROLES = (
+    *("text", "muted", "faint", "background", "surface", "panel", "selection"),
+    *("accent", "warning", "danger", "success", "code"),
+)
 _TERMS_OF_FEW_COLORS = frozenset({"linux", "xterm", "vt100", "vt220", "ansi", "screen", "rxvt", "cygwin", "putty"})
 
 
@@ -106,14 +93,12 @@ def find_theme(name: str) -> Theme:
     files = paths.theme_files()
     if name in files:
         return make_theme(read_palette(files[name]))
-    if name == DEFAULT:
-        return built_in_theme()
     raise ThemeError(f"Theme {name!r} not found. Use one of {', '.join(sorted(files)) or 'none'}")
 
 
 def built_in_theme() -> Theme:
-    """Return the default theme without reading a file."""
-    return make_theme(ThemePalette(DEFAULT, is_dark=True, colors=_BUILT_IN))
+    """Return the default theme."""
+    return make_theme(read_palette(paths.themes_dir() / f"{DEFAULT}.toml"))
 
 
 def first_theme(environ: Mapping[str, str]) -> str:

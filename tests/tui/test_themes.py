@@ -9,9 +9,7 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.themes import (
     BLENDS,
     ThemeError,
-    built_in_theme,
     ground,
-    make_theme,
     read_palette,
 )
 from tests.sets import for_each
@@ -43,10 +41,6 @@ def test_every_text_role_is_legible_on_every_ground(file: Path) -> None:
     assert not [(role, where) for role, where in PAIRS if contrast(colors[role], grounds[where]) < AA]
     if file.stem == "contrast":
         assert min(contrast(colors[role], colors["background"]) for role in TEXT_ROLES) >= AAA
-
-
-def test_the_built_in_theme_is_the_default_file() -> None:
-    assert built_in_theme() == make_theme(read_palette(paths.themes_dir() / "dusk.toml"))
 
 
 @for_each(
