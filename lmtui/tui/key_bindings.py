@@ -41,7 +41,6 @@ PROMPT: tuple[Command, ...] = (
         ("prompt.take_back", "Edit queued message", "Move the last queued message back into the prompt.", "alt+up",
             "edit"),
         ("prompt.drop", "Discard queued message", "Delete the last queued message.", "alt+x", "discard"),
-        ("prompt.unfold", "Unfold paste", "Replace a folded paste with its text.", "", "unfold"),
         ("prompt.image", "Paste image", "Paste the image from the clipboard into the prompt.", "", "image"),
         ("prompt.editor", "Open editor", "Edit the prompt in your editor (VISUAL or EDITOR).", "ctrl+g",
             "editor"), is_first=True, is_rare=True),

@@ -119,10 +119,6 @@ class Folds:
         tokens = (match[0] for match in _TOKEN.finditer(text))
         return Typed(text, {token: self._pastes[token] for token in tokens if token in self._pastes})
 
-    def whole(self, token: str) -> str | None:
-        """Return what a paste token means; None for anything else."""
-        return self._pastes.get(token)
-
     def at(self, line: str, column: int, *, before: bool = False, after: bool = False) -> tuple[int, int] | None:
         """Return where in a line the token is that a column is in; `before` and `after` say which of its ends counts."""
         for match in _TOKEN.finditer(line):

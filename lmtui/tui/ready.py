@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
 from typing import ClassVar
@@ -32,56 +31,35 @@ FEATURE_CONTROLLERS: tuple[type[FeatureController], ...] = tuple(
 _OTHERS = (ChatController, ModelController, TrustController)
 
 
-@dataclass(frozen=True, slots=True)
 class Ready:
-    """The open sessions, the panes and the controllers of the workbench."""
-
-    sessions: OpenSessions
-    panes: Panes
-    commands: CommandController
-    approvals: ApprovalController
-    plans: PlanController
-    session_controller: SessionController
-    changes: ChangeController
-    prompts: PromptController
-    files: FileController
-    agents: PaneController
-    app_controller: AppController
-    features: list[FeatureController] = field(default_factory=list)
+    """The open sessions, the panes and the controllers of the workbench, connected."""
 
     texts: ClassVar[ModuleType] = summary
 
-
-def connect(app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, panes: Panes, *, sending: Sending) -> Ready:
-    """Make the controllers and connect them with each other."""
-    approvals, changes = ApprovalController(workbench), ChangeController(workbench)
-    session_controller = SessionController(workbench, approvals, sending, state_dir() / "open")
-    settings = SettingsController(workbench, app.use_theme)
-    actions: dict[str, Handler] = {}
-    ready = Ready(
-        sessions,
-        panes,
-        CommandController(workbench, actions, session_controller, changes),
-        approvals,
-        PlanController(workbench, approvals),
-        session_controller,
-        changes,
-        PromptController(workbench, sending, state_dir() / "history"),
-        FileController(workbench),
-        PaneController(workbench),
-        AppController(app, settings.keep_theme),
-    )
-    for each in (
-        *(approvals, changes, session_controller, ready.plans, ready.prompts.pasting, ready.files, ready.agents),
-        *(ready.app_controller, sending, settings, *(make(workbench) for make in _OTHERS)),
-    ):
-        actions |= each.handlers()
-    for pane in ("files", "plan", "log", "chat"):
-        actions[f"pane.{pane}"] = partial(_go_to, workbench, pane)
-    panes.plan.open_agent, panes.changed.open_change = ready.agents.open, changes.show
-    panes.side_tabs = {"Changes": changes.tab, "File": ready.files.tab, "Output": ready.agents.tab}
-    panes.arranged = workbench.place_dock
-    return ready
+    def __init__(self, app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, panes: Panes, sending: Sending) -> None:
+        self.sessions, self.panes = sessions, panes
+        self.features: list[FeatureController] = []
+        self.approvals, self.changes = ApprovalController(workbench), ChangeController(workbench)
+        self.plans = PlanController(workbench, self.approvals)
+        self.session_controller = SessionController(workbench, self.approvals, sending, state_dir() / "open")
+        self.prompts = PromptController(workbench, sending, state_dir() / "history")
+        self.files, self.agents = FileController(workbench), PaneController(workbench)
+        settings = SettingsController(workbench, app.use_theme)
+        self.app_controller = AppController(app, settings.keep_theme)
+        actions: dict[str, Handler] = {}
+        self.commands = CommandController(workbench, actions, self.session_controller, self.changes)
+        for each in (
+            *(self.approvals, self.changes, self.session_controller, self.plans, self.prompts.pasting),
+            *(self.files, self.agents, self.app_controller, sending, settings),
+            *(make(workbench) for make in _OTHERS),
+        ):
+            actions |= each.handlers()
+        for pane in ("files", "plan", "log", "chat"):
+            actions[f"pane.{pane}"] = partial(_go_to, workbench, pane)
+        panes.plan.open_agent, panes.changed.open_change = self.agents.open, self.changes.show
+        tabs = self.changes.tab, self.files.tab, self.agents.tab
+        panes.side_tabs = dict(zip(("Changes", "File", "Output"), tabs, strict=True))
+        panes.arranged = workbench.place_dock
 
 
 def _go_to(workbench: WorkbenchApi, pane: str, _: str) -> None:

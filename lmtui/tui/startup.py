@@ -37,7 +37,7 @@ from lmtui.tui.modals.models import short_address
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.modals.trust_question import TrustQuestion
 from lmtui.tui.open_sessions import OpenSessions
-from lmtui.tui.ready import FEATURE_CONTROLLERS, Ready, connect
+from lmtui.tui.ready import FEATURE_CONTROLLERS, Ready
 from lmtui.tui.router import Router
 from lmtui.tui.screens.workbench import Starting, Workbench
 from lmtui.tui.terminal_app import ThemedApp
@@ -295,7 +295,7 @@ class AppStartup:
         panes = Panes()
         await workbench.body.mount(panes)
         sessions = OpenSessions(app, self._router)
-        ready = connect(app, workbench, sessions, panes, sending=workbench.sending)
+        ready = Ready(app, workbench, sessions, panes, workbench.sending)
         self._router.shared = (panes.plan, panes.files)
         keys = BindingsMap(bindings(Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.TEXT))
         self._rebind(keys)

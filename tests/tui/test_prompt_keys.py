@@ -86,9 +86,7 @@ def test_a_large_paste_that_is_read_in_pieces_stays_one_burst() -> None:
 
 @cases
 async def undo_of_more_lines_than_the_prompt_shows_takes_them_away(driver: Driver) -> None:
-    driver.app.post_message(events.Paste("\n".join(f"line {number}" for number in range(50))))
-    await driver.settle()
-    await driver.app.workbench.action_run_command("prompt.unfold")
+    driver.app.workbench.prompt.insert("\n".join(f"line {number}" for number in range(50)))
     await driver.settle()
     assert driver.app.workbench.prompt.document.line_count == 50
     await driver.press("ctrl+underscore")

@@ -140,7 +140,7 @@ class PasteController:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
-        return {"prompt.editor": self._edit, "prompt.image": self._image, "prompt.unfold": self._unfold}
+        return {"prompt.editor": self._edit, "prompt.image": self._image}
 
     async def pasted(self, text: str) -> None:
         """Put mentions and tokens in place of a pasted text that names files."""
@@ -183,10 +183,6 @@ class PasteController:
             self._workbench.say(
                 f"{active.state.model.name} cannot read images; choose another model before you send", "warning"
             )
-
-    def _unfold(self, _: str) -> None:
-        if not self._workbench.prompt.unfold():
-            self._workbench.say("no folded paste under the cursor")
 
     async def _edit(self, _: str) -> None:
         """Let the user's editor write the prompt's text; what it does not save changes nothing."""

@@ -259,11 +259,10 @@ class AnswerBlock(Block):
 
     kind: ClassVar[str] = "answer"
 
-    def __init__(self, stream: AnswerStream, first_char: int = 0) -> None:
+    def __init__(self, stream: AnswerStream) -> None:
         super().__init__()
         self._stream = stream
-        self.first_char = first_char
-        self._pieces: list[Piece] = []
+        self.pieces: list[Piece] = []
         self._drawn: list[Line] = []
         self._drawn_pieces = 0
         self._drawn_width = 0
@@ -273,11 +272,7 @@ class AnswerBlock(Block):
     @property
     def is_empty(self) -> bool:
         """Tell whether nothing would be shown."""
-        return not self._pieces and not self._stream.open_pieces(self)
-
-    def freeze(self, piece: Piece) -> None:
-        """Take a finished piece."""
-        self._pieces.append(piece)
+        return not self.pieces and not self._stream.open_pieces(self)
 
     def estimate(self, width: int) -> int:
         """Guess from length and newlines."""
@@ -286,11 +281,11 @@ class AnswerBlock(Block):
     def body(self, width: int) -> list[Line]:
         """Return the lines of the finished pieces (drawn once a width) and of the open ones."""
         open_lines = [line for piece in self._stream.open_pieces(self) for line in piece_lines(piece, width)]
-        if width != self._drawn_width or self._drawn_pieces > len(self._pieces):
+        if width != self._drawn_width or self._drawn_pieces > len(self.pieces):
             self._drawn, self._drawn_pieces, self._drawn_width = [], 0, width
-        for piece in self._pieces[self._drawn_pieces :]:
+        for piece in self.pieces[self._drawn_pieces :]:
             self._drawn += piece_lines(piece, width)
-        self._drawn_pieces = len(self._pieces)
+        self._drawn_pieces = len(self.pieces)
         lines = [*self._drawn, *open_lines]
         if self._stream.is_finished:
             self._drawn, self._drawn_pieces = [], 0
@@ -304,7 +299,7 @@ class AnswerBlock(Block):
 
     def search_text(self) -> str:
         """Return the text of this part alone."""
-        return "\n".join(line for piece in (*self._pieces, *self._stream.open_pieces(self)) for line in piece.lines)
+        return "\n".join(line for piece in (*self.pieces, *self._stream.open_pieces(self)) for line in piece.lines)
 
 
 class AnswerStream:
@@ -359,8 +354,7 @@ class AnswerStream:
             if self._splitter.ends_before(line):
                 self._take()
                 if self.blocks[-1].size_chars >= BLOCK_CHARS:
-                    last = self.blocks[-1]
-                    self.blocks.append(AnswerBlock(self, last.first_char + last.size_chars))
+                    self.blocks.append(AnswerBlock(self))
             self._splitter.add(line)
         self.blocks[-1].size_chars += len(raw) + 1
         self.blocks[-1].newlines += 1
@@ -368,7 +362,7 @@ class AnswerStream:
     def _take(self) -> None:
         piece = self._splitter.take()
         if piece is not None:
-            self.blocks[-1].freeze(piece)
+            self.blocks[-1].pieces.append(piece)
 
     def _cut_long(self, raw: str) -> str:
         while len(raw) > LONGEST_LINE:

@@ -105,11 +105,6 @@ class CallBlock(Block):
         self._width = 80
 
     @property
-    def title(self) -> str:
-        """Return the tool and what it worked on, clean and on one line."""
-        return sanitize_path(f"{self._started.tool} {self._started.title}".strip())
-
-    @property
     def can_fold(self) -> bool:
         """Tell whether there is something to read: arguments, changes, a result."""
         return bool(self._started.arguments or self.changes or self._result().strip())

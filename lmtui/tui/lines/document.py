@@ -57,10 +57,6 @@ class Block:
         """Return all that can be found in the block, folded or not."""
         return self.copy_text()
 
-    def turn_over(self) -> None:
-        """Fold or unfold."""
-        self.is_folded = not self.is_folded
-
     def unfold_all(self) -> None:
         """Show everything there is."""
         self.is_folded = False

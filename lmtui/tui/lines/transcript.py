@@ -65,7 +65,7 @@ class ConversationBlocks:
         self.document = document
         self._agent = agent
         self._zone = zone
-        self._calls: dict[str, tuple[int, CallBlock]] = {}
+        self.calls: dict[str, tuple[int, CallBlock]] = {}
         self._open: set[str] = set()
         self._group, self._in_row = "", list[str]()
         self._approvals: dict[str, events.ApprovalRequested] = {}
@@ -93,13 +93,9 @@ class ConversationBlocks:
             else:
                 self._apply_streamed(event, envelope.time)
 
-    def index_of_call(self, call_id: str) -> int:
-        """Return which block a tool call is, -1 if it is not here."""
-        return self._calls[call_id][0] if call_id in self._calls else -1
-
     def written_by(self, call_id: str) -> str:
         """Return the output so far of a call that runs."""
-        return self._calls[call_id][1].written if call_id in self._calls else ""
+        return self.calls[call_id][1].written if call_id in self.calls else ""
 
     def _apply_stored(self, event: events.Event, time: datetime) -> None:
         match event:
@@ -163,16 +159,16 @@ class ConversationBlocks:
         in_row = [*(self._in_row if group == self._group else ()), event.call_id] if group else []
         last = self.document.blocks[self._stored - 1] if self._stored else None
         if not group or len(in_row) < FOLDED_FROM[group]:
-            self._calls[event.call_id] = (self._stored, block)
+            self.calls[event.call_id] = (self._stored, block)
             self._store(block)
         elif isinstance(last, CallsBlock) and len(in_row) > FOLDED_FROM[group]:
             last.calls.append(block)
-            self._calls[event.call_id] = (self._stored - 1, block)
+            self.calls[event.call_id] = (self._stored - 1, block)
             self.document.touch(self._stored - 1)
         else:
-            calls = [*(self._calls[call_id][1] for call_id in in_row[:-1]), block]
+            calls = [*(self.calls[call_id][1] for call_id in in_row[:-1]), block]
             self._stored -= len(calls) - 1
-            self._calls |= {call_id: (self._stored, call) for call_id, call in zip(in_row, calls, strict=True)}
+            self.calls |= {call_id: (self._stored, call) for call_id, call in zip(in_row, calls, strict=True)}
             self._store(CallsBlock(group, calls))
         self._group, self._in_row = group, in_row
 
@@ -204,8 +200,8 @@ class ConversationBlocks:
             self._store(NoticeBlock(level, text))
 
     def _mark_restored(self, event: events.FilesRestored) -> None:
-        for call_id in {self._steps.get(each, "") for each in event.calls} & self._calls.keys():
-            index, block = self._calls[call_id]
+        for call_id in {self._steps.get(each, "") for each in event.calls} & self.calls.keys():
+            index, block = self.calls[call_id]
             block.undo(is_undone=event.action != "redo")
             self.document.touch(index)
         if self._ended is not None:
@@ -229,7 +225,7 @@ class ConversationBlocks:
                 times = f" ({event.attempt} of {event.attempts})" if event.attempt else ""
                 note = f"{event.reason}; trying again{times}"
                 self._live = _Live(note=NoticeBlock(events.Level.WARNING, note))
-            case events.ToolOutputDelta() if (found := self._calls.get(event.call_id)) is not None:
+            case events.ToolOutputDelta() if (found := self.calls.get(event.call_id)) is not None:
                 found[1].write(event.text)
                 self.document.touch(found[0])
                 return
@@ -264,7 +260,7 @@ class ConversationBlocks:
         if isinstance(event, events.ApprovalRequested):
             self._approvals[event.approval_id] = event
         asked = self._approvals.pop(event.approval_id, None) if isinstance(event, events.ApprovalResolved) else event
-        found = self._calls.get(asked.call_id) if asked is not None else None
+        found = self.calls.get(asked.call_id) if asked is not None else None
         if found is None:
             return
         index, block = found
@@ -287,7 +283,7 @@ class ConversationBlocks:
         self.document.touch(index)
 
     def _stop_call(self, call_id: str) -> None:
-        index, block = self._calls[call_id]
+        index, block = self.calls[call_id]
         block.stop()
         self.document.touch(index)
 
@@ -450,7 +446,7 @@ class BlockCursor:
         block = view.document.blocks[index]
         if block.can_fold:
             view.scroller.hold_still()
-            block.turn_over()
+            block.is_folded = not block.is_folded
             view.document.touch(index)
             view.scroller.go(view.scroller.place)
 
@@ -601,6 +597,5 @@ class Transcript(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def show_call(self, call_id: str) -> None:
         """Put the cursor on a tool call, if it is in this conversation."""
-        index = self.conversation.index_of_call(call_id)
-        if index >= 0:
-            self.cursor.put(index)
+        if call_id in self.conversation.calls:
+            self.cursor.put(self.conversation.calls[call_id][0])

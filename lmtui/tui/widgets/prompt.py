@@ -182,17 +182,6 @@ class Prompt(TextArea):
             self.replace(new, (row, start), (row + old.count("\n"), end), maintain_selection_offset=True)
         return bool(found)
 
-    def unfold(self) -> bool:
-        """Put the text of a paste in place of its token, the one at the cursor or the last; False where there is none."""
-        row, column = self.cursor_location
-        here = self.folds.at(self.document.get_line(row), column, before=True, after=True)
-        token = self.document.get_line(row)[slice(*here)] if here else ""
-        whole = self.folds.whole(token)
-        if whole is None:
-            token = next(reversed(list(self.folds.typed(self.text).pastes)), "")
-            whole = self.folds.whole(token)
-        return whole is not None and self.replace_last(token, whole)
-
     async def _on_paste(self, event: events.Paste) -> None:
         """Insert what is pasted, folded where it is large; nothing of it sends."""
         event.stop()

@@ -14,6 +14,6 @@ def test_arguments_are_whole_clean_and_no_wider_than_there_is_room() -> None:
     text = "\n".join(f"line {number}" for number in range(30))
     block = CallBlock(ToolCallStarted(call_id="c", tool="write", arguments={"path": "a", "text": text}, title="a"))
     assert len(block.body(60)) == 1
-    block.turn_over()
+    block.is_folded = False
     assert len(block.body(60)) == 32
     assert "line 29" in block.search_text()
