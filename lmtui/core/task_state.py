@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, ToolError
 from lmtui.core.plan import DEFAULT_GATE, Plan, PlanStep, TaskState, Todo, TodoStatus, current_step
@@ -15,6 +16,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import clipped, pluralize
 
 _MOST_ENTRIES = 10_000
+Node = TypeVar("Node", bound=Any)
 
 
 def path_of(text: str) -> str:
@@ -266,18 +268,19 @@ def todo_lines(todos: Sequence[Todo]) -> str:
     )
 
 
-def in_tree(todos: Sequence[Todo]) -> list[tuple[int, Todo]]:
-    """Return todos with how deep they are, each behind what it belongs to; one whose parent is not there is on top."""
-    known = {todo.id for todo in todos}
-    below: dict[int | None, list[Todo]] = {}
-    for todo in todos:
-        below.setdefault(todo.parent if todo.parent and todo.parent in known else None, []).append(todo)
-    found: list[tuple[int, Todo]] = []
-    stack = [(0, todo) for todo in reversed(below.get(None, []))]
+def in_tree(nodes: Sequence[Node]) -> list[tuple[int, Node]]:
+    """Return what has an `id` and a `parent`, each behind that and with how deep it is."""
+    known = {node.id for node in nodes}
+    below: dict[object, list[Node]] = {}
+    for node in nodes:
+        is_below = node.parent in known and node.parent != node.id
+        below.setdefault(node.parent if is_below else None, []).append(node)
+    found: list[tuple[int, Node]] = []
+    stack = [(0, node) for node in reversed(below.get(None, []))]
     while stack:
-        depth, todo = stack.pop()
-        found.append((depth, todo))
-        stack += [(depth + 1, each) for each in reversed(below.pop(todo.id, []))]
+        depth, node = stack.pop()
+        found.append((depth, node))
+        stack += [(depth + 1, each) for each in reversed(below.pop(node.id, []))]
     return found
 
 

@@ -105,23 +105,6 @@ class Agents:
         """Tell whether there are two sub-agents or more, and not all have ended."""
         return len(self.by_id) > 1 and any(agent.state in ("working", "waits") for agent in self.by_id.values())
 
-    def in_order(self) -> list[tuple[int, Subagent]]:
-        """Return the agents, each behind its parent, with how deep it is (from 0)."""
-        children: dict[str, list[Subagent]] = {}
-        for agent in self.by_id.values():
-            parent = agent.parent if agent.parent in self.by_id and agent.parent != agent.id else ROOT
-            children.setdefault(parent, []).append(agent)
-        found: list[tuple[int, Subagent]] = []
-        seen: set[str] = set()
-        stack = [(0, agent) for agent in reversed(children.get(ROOT, []))]
-        while stack:
-            depth, agent = stack.pop()
-            if agent.id not in seen:
-                seen.add(agent.id)
-                found.append((depth, agent))
-                stack += [(depth + 1, child) for child in reversed(children.get(agent.id, []))]
-        return found
-
 
 _OPPOSITE = {
     FileChangeKind.ADDED: FileChangeKind.DELETED,

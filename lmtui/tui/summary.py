@@ -171,24 +171,22 @@ _BACKEND_WORDS = {"process": "no sandbox", "landlock": "landlock (reduced)"}
 _SANDBOX_STYLES = {"process": "bold $error", "landlock": "$warning"}
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderPlace:
-    """Where one is: the folder and its branch, how many cells there are to say so, and what features say."""
-
-    folder: Path
-    branch: str
-    cells: int
-    notes: Sequence[Part] = ()
-
-
 def header_parts(
-    active: SessionView | None, views: Collection[SessionView], place: HeaderPlace, now: datetime
+    active: SessionView | None,
+    views: Collection[SessionView],
+    now: datetime,
+    cells: int,
+    place: tuple[Path, str],
+    *notes: Part,
 ) -> tuple[list[Part], list[Part]]:
-    """Return the header: the place, a tab for each open session, and the sandbox; on a narrow screen the session on it."""
+    """Return the header: the place (folder and branch), a tab for each open session, what features say, and the sandbox.
+
+    On a narrow screen of so many `cells`, only the session on it.
+    """
     state = active.state if active is not None else SessionState()
     style = sandbox_style(state)
     others = [view for view in views if view is not active]
-    if place.cells < SHORT_CELLS:
+    if cells < SHORT_CELLS:
         sign, sign_style = tab_sign(state, now)
         left = [Part("lmtui", "bold $accent", 3)]
         title = Content.assemble((fit(_tab_title(state), SHORT_TITLE_CELLS), "bold"), " ", (sign, sign_style))
@@ -197,15 +195,15 @@ def header_parts(
         waiting = sum(len(view.state.approvals) or view.state.waits for view in views)
         left += [Part(f" ▲ {waiting} ", "bold $warning on $waiting-ground", 1)] if waiting else []
         short = Part("not merged", "bold $warning", 0) if state.work.unmerged else Part(short_sandbox(state), style, 1)
-        return left, [*place.notes, short]
-    left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place.folder, Path.home())), "", 1)]
-    left += [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []
+        return left, [*notes, short]
+    left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place[0], Path.home())), "", 1)]
+    left += [Part(f"⎇ {sanitize_line(place[1])}", "$text-muted", 4)] if place[1] else []
     words = sandbox_text(state)
     sandbox = Content.assemble(("" if words.startswith("no sandbox") else "sandbox ", "$text-muted"), (words, style))
-    right = [*place.notes]  # what comes and goes moves no tab
+    right = [*notes]  # what comes and goes moves no tab
     right += [Part(unmerged_text(state), "bold $warning", 0)] if state.work.unmerged else []
     used = sum(part.content.cell_length + 2 for part in (*left, *right)) + sandbox.cell_length + 4
-    return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [*right, Part(sandbox)]
+    return [*left, Part(_tabs(active, [*views], now, cells - used))], [*right, Part(sandbox)]
 
 
 def _tabs(active: SessionView | None, views: list[SessionView], now: datetime, room: int) -> Content:

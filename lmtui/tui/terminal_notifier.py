@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmtui.core.events import TurnReason
@@ -28,10 +27,7 @@ _OSC_777 = ("foot", "ghostty", "rxvt")
 _ENDS = {TurnReason.DONE: "done", **ENDINGS}
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    is_running: bool = False
-    approvals: frozenset[str] = frozenset()
+_Seen = tuple[bool, frozenset[str]]  # whether a turn runs, and the ids of the approvals
 
 
 class TerminalNotifier:
@@ -71,8 +67,8 @@ class TerminalNotifier:
     def look(self, views: Iterable[SessionView], active: SessionView | None) -> None:
         """Compare with what was seen last: tell what is new, and bring the title in line."""
         for view in views:
-            state, before = view.state, self._seen.get(view.session.id, _Seen())
-            now = _Seen(state.turn.is_running, frozenset(state.approvals))
+            state, before = view.state, self._seen.get(view.session.id, (False, frozenset()))
+            now = state.turn.is_running, frozenset(state.approvals)
             if now != before:
                 self._seen[view.session.id] = now
                 text = _news(state, before, now)
@@ -123,13 +119,13 @@ def title_text(state: SessionState | None, waiting: int) -> str:
 
 def _news(state: SessionState, before: _Seen, now: _Seen) -> str:
     name = _short(state.title, TITLE_CHARS) or "session"
-    asked = now.approvals - before.approvals
-    if asked:
+    (was_running, known), (is_running, approvals) = before, now
+    if asked := approvals - known:
         request = state.approvals[min(asked)]
         return _short(f"{name} needs you: {request.tool} {request.text.partition(chr(10))[0]}", TEXT_CHARS)
-    if before.is_running and state.waits and state.proposal is not None:
+    if was_running and state.waits and state.proposal is not None:
         return _short(f"{name} needs you: plan {state.proposal.proposal.title}", TEXT_CHARS)
-    if before.is_running and not now.is_running and state.turn.reason in _ENDS:
+    if was_running and not is_running and state.turn.reason in _ENDS:
         return _short(f"{name}: {_ENDS[state.turn.reason]}" + (f", {state.turn.error}" if state.turn.error else ""), TEXT_CHARS)
     return ""
 

@@ -88,7 +88,7 @@ def test_a_resize_keeps_to_sizes_that_can_be_drawn() -> None:
     [(check, seed) for check, count in ((check_random, 150), (check_paste, 40), (check_replies, 60)) for seed in range(count)],
 )
 def test_whatever_is_cut_anywhere_a_paste_is_one_text_and_a_late_reply_no_key(
-    check: Callable[[Random], int], seed: int
+    check: Callable[[Random], None], seed: int
 ) -> None:
     check(Random(seed))
 

@@ -294,8 +294,9 @@ class Workbench(Screen[None]):
         state, views = active.state if active else self.state.texts.SessionState(), self.sessions.views
         folder = Path(state.workspace) if state.workspace else folder
         notes = [each.header for each in self.state.features if each.header is not None]
-        place = self.state.texts.HeaderPlace(folder, self.branch, self.app.size.width, notes)
-        bars.header.show(*self.state.texts.header_parts(active, [views[each] for each in sorted(views)], place, now))
+        shown = [views[each] for each in sorted(views)]
+        place, cells = (folder, self.branch), self.app.size.width
+        bars.header.show(*self.state.texts.header_parts(active, shown, now, cells, place, *notes))
         bars.foot.show(*self.state.texts.foot_parts(state, self._options.mode, now))
         is_busy = state.turn.is_running and not state.approvals
         bars.show_running(self.state.texts.activity_parts(active, now, self._note), is_busy=is_busy, now=now)

@@ -224,7 +224,7 @@ def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
 
 def _agent_rows(agents: Agents, title: str, width: int) -> list[PlanRow]:
     """Return the agents as a tree with what each does, with `main` if there are several."""
-    listed = agents.in_order()
+    listed = in_tree([*agents.by_id.values()])
     if len(listed) > 1:
         agents.main.title = title
         listed = [(0, agents.main), *((depth + 1, agent) for depth, agent in listed)]
