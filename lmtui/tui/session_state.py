@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from functools import reduce
 
 from lmtui.core import events
@@ -20,7 +19,7 @@ from lmtui.core.sanitize import last_words, sanitize_line, sanitize_path
 from lmtui.core.times import as_utc
 from lmtui.core.verification import CheckOutcome, CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
 from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
-from lmtui.tui.wording import doing_words
+from lmtui.tui.wording import doing_words, duration_text, tokens_text
 
 _STATES = {"done": "done", "partial": "partial", "limit": "partial", "unfinished": "partial"}
 
@@ -198,36 +197,35 @@ def _join(first: FileChange, then: FileChange) -> FileChange:
 LAST_LINE_CHARS = 120
 
 
-class ActivityKind(StrEnum):
-    """What the agent of a session is doing."""
-
-    NOTHING = "nothing"
-    WAITING_FOR_MODEL = "waiting_for_model"
-    READING = "reading"
-    THINKING = "thinking"
-    WRITING = "writing"
-    WRITING_CALL = "writing_call"
-    RUNNING_TOOL = "running_tool"
-    RETRYING = "retrying"
-    LOADING = "loading"
+WAITING_FOR_MODEL = "waiting for the model"
+_CALL_WORDS = {"write": "writing a file", "edit": "writing an edit", "shell": "writing a command"}
 
 
 @dataclass(slots=True)
 class Activity:
-    """What continues: `detail` is a tool with its title or a reason, `since` when it began, `chars` how much was written.
+    """What continues: `doing` in a word or two (`text` says it better), since when, how much of an answer was written.
 
-    Of a prompt that is read: how far (`ratio`, -1 is unknown), how many `tokens`, about how long, how many others come first.
+    Of a retry: after what time.  Of a prompt that is read: how many tokens, about how long.
     """
 
-    doing: ActivityKind = ActivityKind.NOTHING
-    detail: str = ""
+    doing: str = ""
+    text: str = ""
     since: datetime | None = None
-    ratio: float = -1.0
     chars: int = 0
     wait_s: float = 0.0
     tokens: int = 0
     estimate_s: float = 0.0
-    queued: int = -1
+
+    def read(self, event: events.PrefillProgress) -> None:
+        """Say how far the model is with its prompt, or how long that takes, as far as it is known."""
+        self.tokens, self.estimate_s = event.tokens or self.tokens, event.estimate_s or self.estimate_s
+        about = f", about {duration_text(self.estimate_s)}" if self.estimate_s >= 1 else ""
+        if event.queued > 0:
+            self.text = f"waiting for the server: {event.queued} before this"
+        elif event.ratio > 0 or (event.ratio == 0 and not self.estimate_s):
+            self.text = f"reading prompt {event.ratio * 100:.0f} %"
+        else:
+            self.text = f"reading {tokens_text(self.tokens)} tokens{about}" if self.tokens else "reading prompt"
 
 
 @dataclass(slots=True)
@@ -274,19 +272,16 @@ class TurnProgress:
         """Take in one event."""
         match event:
             case events.TextDelta():
-                self._enter(ActivityKind.WRITING, time)
+                self._enter("writing", time)
                 self.activity.chars += len(event.text)
             case events.ThinkingDelta():
-                self._enter(ActivityKind.THINKING, time)
-                self.activity.chars += len(event.text)
+                self._enter("thinking", time)
             case events.PrefillProgress():
-                self._enter(ActivityKind.READING, time)
-                activity = self.activity
-                activity.ratio, activity.queued = event.ratio, event.queued
-                activity.tokens, activity.estimate_s = event.tokens or activity.tokens, event.estimate_s or activity.estimate_s
+                self._enter("reading", time)
+                self.activity.read(event)
             case events.CallProgress():
-                self._enter(ActivityKind.WRITING_CALL, time)
-                self.activity.detail, self.activity.chars = sanitize_line(event.tool), event.size_chars
+                self._enter("writing a call", time)
+                self.activity.text = _CALL_WORDS.get(event.tool, f"writing a call of {sanitize_line(event.tool)}")
             case events.ToolCallStarted():
                 self._is_own = event.by.startswith("user")
                 words = sanitize_path(doing_words(event.tool, event.title))
@@ -297,11 +292,11 @@ class TurnProgress:
                 self._resume(time)
             case ModelLoading() if self.is_running:
                 done = f" · {event.ratio:.0%}" if 0 <= event.ratio < 1 else ""
-                self.activity = Activity(ActivityKind.LOADING, sanitize_line(event.text) + done, time)
+                self.activity = Activity("loading", sanitize_line(event.text) + done, time)
             case ModelLoaded() if self.is_running:
                 self._resume(time)
             case events.RetryScheduled():
-                self.activity = Activity(ActivityKind.RETRYING, sanitize_line(event.reason), time, wait_s=event.wait_s)
+                self.activity = Activity("retrying", sanitize_line(event.reason), time, wait_s=event.wait_s)
             case _:
                 self._apply_turn(event, time)
 
@@ -311,7 +306,7 @@ class TurnProgress:
                 self._before, self._is_own = (self.reason, self.error, self.doubt), False
                 self.checks.clear()
                 self.is_running, self.reason, self.error, self.wakes = True, None, "", None
-                self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
+                self.activity = Activity(WAITING_FOR_MODEL, since=time)
             case events.TurnEnded():
                 self.is_running, self.reason, self.error = False, event.reason, sanitize_line(event.error)
                 self.doubt = event.doubt
@@ -332,22 +327,22 @@ class TurnProgress:
                 is_open = state in (GoalState.PAUSED, GoalState.WAITING, GoalState.ACTIVE) and bool(command)
                 self.goal = goal_words(command, state) if is_open else ""
             case CheckStarted(command=command) if self.is_running:
-                self.activity = Activity(ActivityKind.RUNNING_TOOL, f"Checking {sanitize_line(command)}", time)
+                self.activity = Activity("checking", f"Checking {sanitize_line(command)}", time)
             case CheckRan(rung=rung, outcome=outcome) if self.is_running:
                 self.checks[rung.value] = outcome
                 self._resume(time)
             case events.MessageAdded() if self.is_running and not self._running_tools:
-                self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
+                self.activity = Activity(WAITING_FOR_MODEL, since=time)
 
     def _resume(self, time: datetime) -> None:
         if self._running_tools:
             detail, since = next(iter(self._running_tools.values()))
-            self.activity = Activity(ActivityKind.RUNNING_TOOL, detail, since)
+            self.activity = Activity("running", detail, since)
         else:
-            self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
+            self.activity = Activity(WAITING_FOR_MODEL, since=time)
 
-    def _enter(self, doing: ActivityKind, time: datetime) -> None:
-        if self.activity.doing is not doing:
+    def _enter(self, doing: str, time: datetime) -> None:
+        if self.activity.doing != doing:
             self.activity = Activity(doing, since=time)
 
 

@@ -24,7 +24,7 @@ from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.results import VeiledScreen
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.beside import key_part
-from lmtui.tui.session_state import Activity, ActivityKind, SessionState
+from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part, Spinner
 from lmtui.tui.widgets.start_page import TALL_ROWS, StartRow
 from lmtui.tui.wording import age_text, duration_text, folder_text, tokens_text, window_text
@@ -114,42 +114,15 @@ def activity_text(state: SessionState, now: datetime) -> str:
             return f"◔ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
         return "idle"
     activity = state.turn.activity
-    parts = [_doing_text(activity)]
+    text = activity.text or activity.doing
+    parts = [fit(text, REASON_CHARS) if activity.doing in ("retrying", "loading") else text]
     elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
-    if activity.doing is ActivityKind.RETRYING:
+    if activity.doing == "retrying":
         left_s = ceil(activity.wait_s - elapsed_s)
         parts.insert(0, f"trying again in {left_s} s" if left_s > 0 else "trying again")
-    elif elapsed_s >= 1 and activity.doing is not ActivityKind.LOADING:  # that says its time itself
+    elif elapsed_s >= 1 and activity.doing != "loading":  # that says its time itself
         parts.append(duration_text(elapsed_s))
     return " · ".join(parts)
-
-
-def _doing_text(activity: Activity) -> str:
-    match activity.doing:
-        case ActivityKind.READING:
-            return _reading_text(activity)
-        case ActivityKind.WRITING_CALL:
-            return {"write": "writing a file", "edit": "writing an edit", "shell": "writing a command"}.get(
-                activity.detail, f"writing a call of {activity.detail}"
-            )
-        case ActivityKind.RUNNING_TOOL:
-            return activity.detail
-        case ActivityKind.RETRYING | ActivityKind.LOADING:
-            return fit(activity.detail, REASON_CHARS)
-        case ActivityKind.WAITING_FOR_MODEL:
-            return "waiting for the model"
-        case _:
-            return activity.doing.value
-
-
-def _reading_text(activity: Activity) -> str:
-    """Return how far the model is with its prompt, or how long that takes, as far as it is known."""
-    if activity.queued > 0:
-        return f"waiting for the server: {activity.queued} before this"
-    if activity.ratio > 0 or (activity.ratio == 0 and not activity.estimate_s):
-        return f"reading prompt {activity.ratio * 100:.0f} %"
-    about = f", about {duration_text(activity.estimate_s)}" if activity.estimate_s >= 1 else ""
-    return f"reading {tokens_text(activity.tokens)} tokens{about}" if activity.tokens else "reading prompt"
 
 
 def sandbox_text(state: SessionState) -> str:
@@ -297,7 +270,7 @@ def activity_parts(active: SessionView | None, now: datetime, note: str) -> tupl
     if not (state.turn.is_running or state.waits or state.turn.wakes):  # the chat has the ending
         return [], []
     text, _, rest = activity_text(state, now).partition(" · ")
-    style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "bold"
+    style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing == "retrying" else "bold"
     left = [Part(text[:1].upper() + text[1:], style, 0), Part(rest, "$text-muted", 1)]
     return left, [key_part("app.stop", 0, "Esc stop")] if state.turn.is_running and not state.approvals else []
 
@@ -361,7 +334,7 @@ def _context_meter(state: SessionState) -> Content:
 def _rate(state: SessionState, now: datetime) -> float:
     """Return how many tokens a second are written now, or were last; 0 where it is not known."""
     activity = state.turn.activity
-    if activity.doing is ActivityKind.WRITING and activity.since is not None:
+    if activity.doing == "writing" and activity.since is not None:
         elapsed_s = (now - activity.since).total_seconds()
         if elapsed_s >= RATE_AFTER_S:
             return activity.chars / CHARS_PER_TOKEN / elapsed_s

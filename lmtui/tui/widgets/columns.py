@@ -129,7 +129,8 @@ class Columns(Horizontal):
         ):
             pane.set_class(bool(cells), "-docked")
             pane.set_class(is_front and not cells and not room, "-over")
-            _set_width(pane, 0 if self._zoomed else cells)
+            styles = pane.styles
+            styles.width = styles.min_width = styles.max_width = None if self._zoomed else cells or None
         is_over = self.side_pane.has_class("-over")
         is_plan_shown, is_log_shown = front == "plan" or (has_plan and not is_over), front == "log" or (has_log and not is_over)
         self.plan_pane.set_class(not is_plan_shown, "-hidden")
@@ -173,10 +174,3 @@ class Columns(Horizontal):
         self.place_columns()
         if was_docked and self.is_over(self.front):
             self.bring_to_front("chat")
-
-
-def _set_width(pane: Widget, cells: int) -> None:
-    styles = pane.styles
-    styles.width = cells or None
-    styles.min_width = cells or None
-    styles.max_width = cells or None
