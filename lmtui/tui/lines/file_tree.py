@@ -38,7 +38,6 @@ GIT_SIGNS: Mapping[GitState, Span] = {
     GitState.UNTRACKED: ("?", "good"),
 }
 _INSIDE: Span = ("•", "warn")
-_CONFLICT_INSIDE: Span = ("!", "bad")
 
 
 class TreeMarks:
@@ -50,7 +49,7 @@ class TreeMarks:
         self._git: Mapping[str, GitState] = {}
         self._has_git = False
         self._unread: set[str] = set()  # changed since git was asked
-        self._git_folders: dict[str, Span] = {}
+        self._git_folders: frozenset[str] = frozenset()
 
     def take_agent(self, paths: Collection[str] = ()) -> None:
         """Take up what the agent changed by now, the last of it these paths."""
@@ -60,13 +59,8 @@ class TreeMarks:
     def take_git(self, states: Mapping[str, GitState], *, has_git: bool = True) -> None:
         """Take up git's states; what has none is as it was committed."""
         self._git, self._has_git, self._unread = states, has_git, set()
-        self._git_folders = {}
-        for path, state in states.items():
-            if state is not GitState.IGNORED:
-                sign = _CONFLICT_INSIDE if state is GitState.CONFLICTED else _INSIDE
-                for folder in folders_of(path):
-                    if self._git_folders.get(folder) != _CONFLICT_INSIDE:
-                        self._git_folders[folder] = sign
+        changed = (path for path, state in states.items() if state is not GitState.IGNORED)
+        self._git_folders = frozenset(folder for path in changed for folder in folders_of(path))
 
     def sign(self, path: str) -> Line:
         """Return the letter of a file: the agent's in bold, else git's; for a folder, whether something in it changed."""
@@ -78,7 +72,7 @@ class TreeMarks:
         if state is not None:
             return () if state is GitState.IGNORED else (GIT_SIGNS[state],)
         if path in self._git_folders or (path in self._agent_folders and not self._has_git):
-            return (self._git_folders.get(path, _INSIDE),)
+            return (_INSIDE,)
         above = next((self._git[folder] for folder in folders_of(path) if folder in self._git), None)
         return (GIT_SIGNS[above],) if above is GitState.UNTRACKED else ()
 

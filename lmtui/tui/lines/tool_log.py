@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from typing import ClassVar, Unpack
 
@@ -35,7 +34,6 @@ class LogEntry:
     """One call as the log shows it."""
 
     call_id: str
-    time: datetime
     agent: str
     name: str
     tool: str
@@ -71,7 +69,7 @@ class LogRows(LineSource):
         event = envelope.event
         match event:
             case events.ToolCallStarted():
-                self._start(envelope.time, event)
+                self._start(event)
             case events.ToolCallFinished():
                 self._open.pop(event.call_id, None)
                 state = CallState.OK if event.ok else CallState.FAILED
@@ -93,7 +91,7 @@ class LogRows(LineSource):
                     del self._open[call_id]
                     self._set_state(call_id, CallState.STOPPED)
             case _ if event.row is not None:
-                self._add_ended(envelope, event.row)
+                self._add_ended(event.agent, event.row)
 
     def narrow(self, text: str) -> None:
         """Show only the calls that all words of a text fit, as far as `scan` has looked."""
@@ -158,25 +156,24 @@ class LogRows(LineSource):
             _ = list(self.scan())
         self._changed(self.total() - 1)
 
-    def _start(self, time: datetime, event: events.ToolCallStarted) -> None:
+    def _start(self, event: events.ToolCallStarted) -> None:
         name, tool, title = self._name(event.agent), sanitize_line(event.tool), sanitize_path(event.title)
         if event.call_id in self._rows:
             return
         self._rows[event.call_id] = len(self._entries)
         self._open[event.call_id] = event.agent
-        self._add(LogEntry(event.call_id, time, event.agent, name, tool, title))
+        self._add(LogEntry(event.call_id, event.agent, name, tool, title))
         is_wider = self._agent_width < min(len(name), _WIDEST_AGENT)
         if is_wider or (event.agent != self._entries[0].agent and not self._has_agents):
             self._agent_width = max(self._agent_width, min(len(name), _WIDEST_AGENT))
             self._has_agents |= event.agent != self._entries[0].agent
             self._changed(0)
 
-    def _add_ended(self, envelope: events.Envelope, row: events.ListedRun) -> None:
+    def _add_ended(self, agent: str, row: events.ListedRun) -> None:
         """Add a line for something that is not a call and has ended already."""
-        agent, title = envelope.event.agent, sanitize_path(row.title)
+        title = sanitize_path(row.title)
         state = CallState.OK if row.is_ok else CallState.FAILED
-        time, took_ms = envelope.time, row.elapsed_ms
-        self._add(LogEntry(row.call_id, time, agent, self._name(agent), row.what, title, state, took_ms))
+        self._add(LogEntry(row.call_id, agent, self._name(agent), row.what, title, state, row.elapsed_ms))
 
     def _restore(self, event: events.FilesRestored) -> None:
         if event.action == "restore":
