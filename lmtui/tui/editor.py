@@ -12,26 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 from textual.app import App, SuspendNotSupported
 
 from lmtui.paths import without_keys
 from lmtui.plain_files import editor_command
-
-
-def has_job_control() -> bool:
-    """Tell whether a shell of this terminal started us as a job: without one nobody could bring us back.
-
-    As POSIX has it: a process group is orphaned where no parent of its members is in another group of the same session.
-    """
-    own_group, session = os.getpgrp(), os.getsid(0)
-    try:
-        parent = psutil.Process().parent()
-        while parent is not None and os.getpgid(parent.pid) == own_group:
-            parent = parent.parent()
-        return parent is not None and os.getsid(parent.pid) == session
-    except (OSError, psutil.Error):
-        return False
 
 
 async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable[[str], None]) -> bool:

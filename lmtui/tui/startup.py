@@ -28,7 +28,6 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import KEY_NOTES, KNOWN_ADDRESSES, ServedModel, ServerFound, ServerKind, lack_text, short_details
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Command, Scope, bindings, command, key_of
-from lmtui.tui.editor import has_job_control
 from lmtui.tui.keymap import rebind
 from lmtui.tui.lines.styled_text import Span
 from lmtui.tui.modals.consent import ConsentDialog
@@ -244,7 +243,6 @@ class AppStartup:
 
     def __init__(self, app: ThemedApp, workbench: Workbench) -> None:
         self._app, self._workbench = app, workbench
-        app.has_job_control = has_job_control
         notifier = app.notifier = TerminalNotifier(app.write_to_terminal, app.options.notify, os.environ)
         self._gc_policy = GcPolicy(lambda: notifier.is_quiet)
         frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S

@@ -228,7 +228,6 @@ class ThemedApp(App[int]):
 
     has_mouse: bool = True
     notifier: TerminalNotifier | None = None
-    has_job_control: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(self, options: StartOptions, now: Callable[[], datetime]) -> None:
         self._first_theme: Theme | None
@@ -277,7 +276,8 @@ class ThemedApp(App[int]):
 
     def action_suspend(self) -> None:
         """Go to sleep until the shell's `fg`; where no shell could say that, say so."""
-        if self._driver is not None and self._driver.can_suspend and self.has_job_control():
+        is_job = os.getpgrp() != os.getsid(0)  # of a shell; a program that leads its session nobody could bring back
+        if self._driver is not None and self._driver.can_suspend and is_job:
             self.action_suspend_process()
         else:
             self.tell("cannot suspend: no shell could resume lmtui", is_good=False)
