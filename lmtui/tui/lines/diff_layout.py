@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from lmtui.core.sanitize import pluralize
 from lmtui.tui.lines.code import highlight, lexer_for_path
-from lmtui.tui.lines.patch import MINUS, SIGN_ROLES, DiffLine, FilePatch, Hunk, Lines, counts_text, digits_of
-from lmtui.tui.lines.styled_text import CONTINUED, Line, StyleRole, code_breaks, fill, fit_path, fold, restyle
+from lmtui.tui.lines.patch import MINUS, SIGN_ROLES, DiffLine, FilePatch, Hunk, Lines, changed_lines, counts_text, digits_of
+from lmtui.tui.lines.styled_text import CONTINUED, Line, Span, StyleRole, code_breaks, fill, fit_path, fold, restyle
 
 _LEAST_COMMON = 0.3
 _MOST_WORDS = 500
@@ -44,6 +44,9 @@ def changed_ranges(text: str, other: str) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+Heading = Callable[[int], Span]
+
+
 class DiffRow(NamedTuple):
     """One row of a diff: a `file` with a `gap` above it, the heading of a `hunk`, a `fold` of lines, a `line` or a `pair`.
 
@@ -56,12 +59,13 @@ class DiffRow(NamedTuple):
     line: DiffLine | None = None
     other: DiffLine | None = None
     hunk: int = -1
+    role: StyleRole = "strong"
 
 
 class DiffLayout:
     """The rows of a diff as `painter` draws them, and the lines at which they begin; `heading` is above a hunk."""
 
-    def __init__(self, files: Sequence[FilePatch], painter: DiffPainter, heading: Callable[[int], str] | None = None) -> None:
+    def __init__(self, files: Sequence[FilePatch], painter: DiffPainter, heading: Heading | None) -> None:
         self._is_split, self._text_width = painter.is_split, painter.text_width
         self._heading = heading
         self.rows: list[DiffRow] = []
@@ -83,7 +87,7 @@ class DiffLayout:
             self._add(DiffRow("gap", file.path))
         self.file_tops.append(self.total)
         if is_named:
-            self._add(DiffRow("file", file.path, file.note or counts_text(file.added, file.removed)))
+            self._add(DiffRow("file", file.path, file.note or counts_text(*changed_lines([file]))))
         for hunk in file.hunks:
             self._add_hunk(file, hunk, len(self.hunk_tops))
 
@@ -92,9 +96,10 @@ class DiffLayout:
         if hunk.skipped:
             heading = f"   {hunk.heading}" if hunk.heading else ""
             self._add(DiffRow("fold", file.path, f"⋯ {pluralize(hunk.skipped, 'unchanged line')}{heading}", hunk=number))
-        if self._heading is not None and (heading := self._heading(number)):
+        text, role = self._heading(number) if self._heading is not None else ("", "")
+        if text:
             self.hunk_tops[-1] = self.total
-            self._add(DiffRow("hunk", file.path, heading, hunk=number))
+            self._add(DiffRow("hunk", file.path, text, hunk=number, role=role))
         self._add_lines(file, hunk.lines, number)
         self.hunk_ends.append(self.total)
 
@@ -144,7 +149,7 @@ def text_of(line: DiffLine) -> str:
 def diff_lines(files: Sequence[FilePatch], width: int) -> list[Line]:
     """Return a whole diff in one column."""
     painter = DiffPainter(width, digits_of(files), is_split=False)
-    return [line for row in DiffLayout(files, painter).rows for line in painter.lines(row)]
+    return [line for row in DiffLayout(files, painter, None).rows for line in painter.lines(row)]
 
 
 _BAR = "│"
@@ -160,7 +165,7 @@ class DiffPainter:
         self._half = (width - 1) // 2
         self.text_width = max(8, (self._half if is_split else width - digits - 1) - digits - 4)
 
-    def lines(self, row: DiffRow, heading_role: StyleRole = "strong") -> list[Line]:
+    def lines(self, row: DiffRow) -> list[Line]:
         """Return the lines of a row."""
         match row.kind:
             case "file":
@@ -171,7 +176,7 @@ class DiffPainter:
             case "gap":
                 return [()]
             case "hunk":
-                return [((row.text, heading_role),)]
+                return [((row.text, row.role),)]
             case "fold":
                 return [((" " * (self._digits + 1), ""), (row.text, "muted"))]
             case "pair" if self.is_split:

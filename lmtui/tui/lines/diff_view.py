@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 from typing import Unpack
 
 from textual.message import Message
 
 from lmtui.core.prompt_text import mention_text
-from lmtui.tui.lines.diff_layout import DiffLayout, DiffPainter
+from lmtui.tui.lines.diff_layout import DiffLayout, DiffPainter, Heading
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
 from lmtui.tui.lines.patch import FilePatch, digits_of
-from lmtui.tui.lines.styled_text import Line, LineSource, Place, Span
+from lmtui.tui.lines.styled_text import Line, LineSource, Place
 from lmtui.tui.timing import WidgetOptions
 
 SPLIT_FROM_WIDTH = 84
-
-Heading = Callable[[int], Span]
 
 
 class DiffLines(LineSource):
@@ -65,11 +62,9 @@ class DiffLines(LineSource):
 
     def lay_out(self) -> None:
         """Lay out for the width that there is."""
-        heading = self._heading
         self._painter = DiffPainter(self.width, digits_of(self.files), is_split=self.is_split)
         self._drawn: tuple[int, list[Line]] = (-1, [])
-        head = (lambda number: heading(number)[0]) if heading is not None else None
-        self.layout = DiffLayout(self.files, self._painter, head)
+        self.layout = DiffLayout(self.files, self._painter, self._heading)
         self.revision += 1
 
     def total(self) -> int:
@@ -80,8 +75,7 @@ class DiffLines(LineSource):
         row, part = self.layout.at(number)
         top = number - part
         if self._drawn[0] != top:  # a row may take many lines
-            role = self._heading(row.hunk)[1] if row.kind == "hunk" and self._heading is not None else ""
-            self._drawn = top, self._painter.lines(row, role)
+            self._drawn = top, self._painter.lines(row)
         lines = self._drawn[1]
         return lines[part] if part < len(lines) else ()
 

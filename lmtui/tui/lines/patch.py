@@ -63,12 +63,6 @@ class Hunk:
     heading: str = ""
     skipped: int = 0
 
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Return how many lines are added and removed."""
-        signs = [line.sign for line in self.lines]
-        return signs.count("+"), signs.count("-")
-
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
@@ -78,15 +72,11 @@ class FilePatch:
     hunks: tuple[Hunk, ...]
     note: str = ""
 
-    @property
-    def added(self) -> int:
-        """Return how many lines were added."""
-        return sum(hunk.counts[0] for hunk in self.hunks)
 
-    @property
-    def removed(self) -> int:
-        """Return how many lines were removed."""
-        return sum(hunk.counts[1] for hunk in self.hunks)
+def changed_lines(files: Iterable[FilePatch]) -> tuple[int, int]:
+    """Return how many lines are added and removed."""
+    signs = [line.sign for file in files for hunk in file.hunks for line in hunk.lines]
+    return signs.count("+"), signs.count("-")
 
 
 def parse_patch(text: str, path: str = "") -> tuple[FilePatch, ...]:

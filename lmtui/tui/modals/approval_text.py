@@ -21,7 +21,7 @@ from lmtui.tui.commands import key_of
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.diff_layout import diff_lines
 from lmtui.tui.lines.page_view import whole_line, whole_text
-from lmtui.tui.lines.patch import MINUS, parse_patch
+from lmtui.tui.lines.patch import MINUS, changed_lines, parse_patch
 from lmtui.tui.lines.styled_text import Line, fit_middle, restyle
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import sandbox_style, sandbox_text
@@ -67,7 +67,7 @@ def counts(request: ApprovalRequested) -> Content:
     patches = parse_patch(request.diff, request.path) if request.diff and request.path else ()
     if not patches:
         return Content("")
-    added, removed = sum(each.added for each in patches), sum(each.removed for each in patches)
+    added, removed = changed_lines(patches)
     return Content.assemble((f"+{added}", "$success"), " ", (f"{MINUS}{removed}", "$error"))
 
 

@@ -33,7 +33,7 @@ from lmtui.core.workspace import Changes, FileChange, Files, Restoration, Step
 from lmtui.tui.commands import Scope, bindings, command, of_scope
 from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word
-from lmtui.tui.lines.patch import Hunk, counts_line, counts_text, patches_of
+from lmtui.tui.lines.patch import Hunk, changed_lines, counts_line, counts_text, patches_of
 from lmtui.tui.lines.styled_text import Line, fit, fit_path, row, width_of
 from lmtui.tui.lines.table import Table
 from lmtui.tui.screens.beside import BesideChat, keys_of, tab_part
@@ -405,8 +405,7 @@ class ChangesScreen(BesideChat):
         """Say what is shown, how much, and which match one is at."""
         rows = self._list.rows
         if self.is_beside and self._view is ChangeView.TURNS:
-            patches = self.diff.source.files
-            added, removed = sum(each.added for each in patches), sum(each.removed for each in patches)
+            added, removed = changed_lines(self.diff.source.files)
             total, path = len(self.diff.source.layout.file_tops), self.diff.source.place_of(0)[0]
             files = fit_path(path, max(12, self.columns - 32)) if total == 1 and path else pluralize(total, "file")
             shown = Content.assemble((files, "bold"), "  ", counts_content(added, removed))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import unified_diff
 from unicodedata import category
 
@@ -10,7 +11,7 @@ from lmtui.tools.edit_file import accept
 from lmtui.tools.text import describe_change, hunk_count
 from lmtui.tui.lines.diff_layout import changed_ranges
 from lmtui.tui.lines.diff_view import DiffView
-from lmtui.tui.lines.patch import FilePatch, divided, parse_patch
+from lmtui.tui.lines.patch import FilePatch, changed_lines, divided, parse_patch
 from tests.tui.lines.stage import Stage, screen_lines, settled
 
 DIFF = """\
@@ -43,7 +44,7 @@ async def test_long_and_hostile_lines_are_folded_never_cut() -> None:
 def test_several_files_and_binaries_are_read() -> None:
     added = "diff --git a/x b/x\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+one\n"
     files = parse_patch(DIFF + added + "diff --git a/i.png b/i.png\nBinary files a/i.png and b/i.png differ\n")
-    assert [(file.path, file.added, file.removed) for file in files[:2]] == [("parser/lexer.py", 2, 2), ("x", 1, 0)]
+    assert [(each.path, *changed_lines([each])) for each in files[:2]] == [("parser/lexer.py", 2, 2), ("x", 1, 0)]
     assert files[2].note == "binary"
     (patch,) = parse_patch("Binary files differ", "a\x1b[2Jb")
     assert patch.path == "ab", "it cannot steer the terminal"
@@ -94,8 +95,7 @@ def test_hunks_to_choose_are_those_that_are_applied_and_hide_nothing(
         for number, hunk in enumerate(fine.hunks):
             applied, _ = accept("a.txt", was, is_now, {number})
             (only,) = parse_patch(describe_change("a.txt", was, applied).diff)
-            assert only.added == hunk.counts[0]
-            assert only.removed == hunk.counts[1]
+            assert changed_lines([only]) == changed_lines([replace(fine, hunks=(hunk,))])
 
 
 def test_only_the_words_that_differ_are_marked() -> None:
