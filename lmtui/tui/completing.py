@@ -81,10 +81,6 @@ class Completing:
         if self.offers:
             self.marked = (self.marked + step) % len(self.offers) if self.marked >= 0 or step > 0 else len(self.offers) - 1
 
-    def close(self) -> None:
-        """Offer nothing."""
-        self.offers, self.marked = (), -1
-
     def is_typed_whole(self, line: str) -> bool:
         """Tell whether what is offered is there already, so that there is nothing to take."""
         wanted = self.wanted
@@ -112,13 +108,13 @@ def wanted_at(text: str, row: int, column: int, commands: CommandTable) -> Compl
 def name_offers(query: str, commands: CommandTable, files: Sequence[tuple[str, str]] = ()) -> list[Offer]:
     """Return the slash commands that begin so, and those of `files` (each with its arguments, and a note)."""
     own = [_named_offer(f"{name} {each.argument}".rstrip(), each.help) for name, each in commands.complete(f"/{query}")]
-    named = [each for each in files if query.lower() in (each[0].lower()[: len(query)], _last_name(each[0])[: len(query)])]
+    named = [each for each in files if _begins(each[0].lower().partition(" ")[0], query.lower())]
     return own + [_named_offer(label, note) for label, note in named]
 
 
-def _last_name(label: str) -> str:
-    """Return the name behind the folder or the owner, as in `project:plan`."""
-    return label.lower().partition(" ")[0].rpartition(":")[2]
+def _begins(name: str, query: str) -> bool:
+    """Tell whether a name, or what is behind its folder or owner (as in `project:plan`), begins so."""
+    return name.startswith(query) or name.rpartition(":")[2].startswith(query)
 
 
 def prompt_values(files: Sequence[PromptFile]) -> list[tuple[str, str]]:

@@ -36,28 +36,25 @@ _ROLES: dict[_TokenType, StyleRole] = {
 }
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
+def _lexer(find: str, name: str) -> Lexer | None:
+    from pygments import lexers  # noqa: PLC0415  (start-up: not needed for the first frame)
+
+    try:
+        found: Lexer = getattr(lexers, find)(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+    return found
+
+
 def lexer_by_name(language: str) -> Lexer | None:
     """Return the lexer of a language by the word after a code fence, None where there is none."""
-    if language.lower() in _PLAIN_NAMES:
-        return None
-    from pygments.lexers import get_lexer_by_name  # noqa: PLC0415  (start-up: not needed for the first frame)
-
-    try:
-        return get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return None
+    return None if language.lower() in _PLAIN_NAMES else _lexer("get_lexer_by_name", language.lower())
 
 
-@lru_cache(maxsize=64)
 def lexer_for_path(path: str) -> Lexer | None:
     """Return the lexer for a file by its name, None where there is none."""
-    from pygments.lexers import get_lexer_for_filename  # noqa: PLC0415  (start-up: the same)
-
-    try:
-        return get_lexer_for_filename(path, stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return None
+    return _lexer("get_lexer_for_filename", path)
 
 
 def source_line(raw: str) -> str:

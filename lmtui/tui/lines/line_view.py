@@ -121,13 +121,9 @@ class StripCache:
         self._kept.pop(line, None)
         self._view.refresh_line(line)
 
-    def clear(self) -> None:
-        """Forget every drawn line."""
-        self._kept.clear()
-
-    def restyle(self) -> None:
-        """Forget colours and drawn lines: the theme or the focus changed."""
-        self._palette = None
+    def clear(self, *, has_palette: bool = True) -> None:
+        """Forget every drawn line, and the colours where they are others."""
+        self._palette = self._palette if has_palette else None
         self._kept.clear()
 
     def mark_stale(self, first: int) -> None:
@@ -475,7 +471,7 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         """Forget colours and drawn lines: the theme or the focus changed."""
         super().notify_style_update()
         self._component_styles.clear()
-        self.strips.restyle()
+        self.strips.clear(has_palette=False)
 
     def touch(self, first_line: int | None = None) -> None:
         """Ask for a frame; lines from `first_line` on may differ (none given: only the number of lines does)."""

@@ -42,15 +42,6 @@ from lmtui.tui.timing import WidgetOptions
 _MOST_NAMES = 5
 
 
-def left_out_text(event: events.CheckpointCreated, known: set[str]) -> str:
-    """Return which files cannot be undone, empty where all of them were named before."""
-    fresh = [path for path in event.left_out if path not in known]
-    if not fresh:
-        return ""
-    more = max(0, event.left_out_total - len(event.left_out))
-    return f"undo does not cover: {names_text(fresh, more)}"
-
-
 def names_text(names: Sequence[str], more: int = 0) -> str:
     """Return the first of some names, clean, and how many there are next to them."""
     shown = [sanitize_path(name) for name in names[:_MOST_NAMES]]
@@ -188,8 +179,10 @@ class ConversationBlocks:
                 if self._turns and model != self._model:
                     text = f"model: {event.model or 'the server’s own'}" + (f" ({event.role})" if event.role else "")
             case events.CheckpointCreated():
-                text = left_out_text(event, self._left_out)
-                self._left_out.update(event.left_out)
+                fresh = [path for path in event.left_out if path not in self._left_out]
+                names = names_text(fresh, max(0, event.left_out_total - len(event.left_out)))
+                text = f"undo does not cover: {names}" if fresh else ""
+                self._left_out.update(fresh)
             case events.RuleRevoked() | events.FilesRestored():
                 text = event_line(event)
                 if isinstance(event, events.FilesRestored) and event.action != "restore":

@@ -379,10 +379,9 @@ class Prompt(TextArea):
     def close_completions(self) -> bool:
         """Put the list away, with what a search had typed; False if there was none."""
         was_open = self.completing.is_open or self._searched_from is not None
-        self.completing.wanted = None
+        self.completing.show(None, ())
         if was_open:
             searched_from, self._searched_from = self._searched_from, None
-            self.completing.close()
             self.offered()
             if searched_from is not None and self.text != searched_from:
                 self._completed_text = searched_from
