@@ -177,7 +177,9 @@ class TerminalDriver(LinuxDriver):
                 if self._wake_reader in ready:
                     _ = os.read(self._wake_reader, 64)
                 if self.fileno in ready:
-                    data = _read(self.fileno)
+                    data = b""
+                    with contextlib.suppress(OSError):  # the terminal is gone
+                        data = os.read(self.fileno, 4096)
                     if not data:
                         selector.unregister(self.fileno)
                     for message in self._input.feed(text) if (text := decode(data)) else ():
@@ -213,14 +215,6 @@ class TerminalDriver(LinuxDriver):
         else:
             self._disable_mouse_support()
             self._mouse = False
-
-
-def _read(number: int) -> bytes:
-    """Return what was typed, nothing where the terminal is gone."""
-    try:
-        return os.read(number, 4096)
-    except OSError:
-        return b""
 
 
 class ThemedApp(App[int]):

@@ -7,6 +7,7 @@ Widths are terminal cells.  Texts are expected to be clean already; nothing here
 from __future__ import annotations
 
 import re
+import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Literal, cast, get_args
@@ -242,7 +243,7 @@ def indent(lines: Iterable[Line], first: Line, rest: Line | None = None) -> list
     return found
 
 
-def slice_line(line: Line, start: int, end: int) -> Line:
+def slice_line(line: Line, start: int, end: int = sys.maxsize) -> Line:
     """Return the characters from `start` up to `end` of a line, styles kept."""
     found: list[Span] = []
     at = 0
@@ -258,9 +259,8 @@ def slice_line(line: Line, start: int, end: int) -> Line:
 
 def restyle(line: Line, start: int, end: int, role: StyleRole) -> Line:
     """Return a line with `role` added to the characters from `start` up to `end`."""
-    size = len(plain(line))
     middle = tuple((text, join_roles(own, role)) for text, own in slice_line(line, start, end))
-    return (*slice_line(line, 0, start), *middle, *slice_line(line, end, size))
+    return (*slice_line(line, 0, start), *middle, *slice_line(line, end))
 
 
 def _fits(text: str, width: int) -> bool:

@@ -13,7 +13,6 @@ from lmtui.tui.timing import WidgetOptions
 
 BAR: Span = ("▌", "accent")
 BAR_CELLS = 1
-_LONGEST_ROW = 10_000
 
 
 class RowCursor:
@@ -81,7 +80,7 @@ class RowCursor:
     def mark(self, line: int, content: Line) -> Line:
         """Return a row; the cursor's on its own ground, with a bar in the cell that every row leaves free at its left."""
         is_here = line == self.row and (self._view.has_focus or self.is_always_shown) and self.can_click(line)
-        return fill((BAR, *slice_line(content, 1, _LONGEST_ROW)), self._view.content_width, "cursor") if is_here else content
+        return fill((BAR, *slice_line(content, 1)), self._view.content_width, "cursor") if is_here else content
 
     def click(self, line: int) -> None:
         """Go to a row and act on it."""

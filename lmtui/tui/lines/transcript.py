@@ -374,7 +374,6 @@ _TIGHT = frozenset({("thinking", "call"), ("call", "call"), ("notice", "notice")
 PADDED_ROWS = 30
 _HOP, _REMOTE_HOP = 8, 16
 _FENCE_BLOCKS = 400
-_LONGEST = 10_000
 
 
 class BlockCursor:
@@ -397,7 +396,7 @@ class BlockCursor:
         document = self._view.document
         index, top = document.locate(line)
         first = top + document.blocks[index].has_gap
-        marked = (BAR, *slice_line(content, 1, _LONGEST)) if index == self.index and line >= first else content
+        marked = (BAR, *slice_line(content, 1)) if index == self.index and line >= first else content
         return fill(marked, self._view.content_width, "cursor") if index == self.index and line == first else marked
 
     def move(self, rows: int) -> None:
