@@ -241,7 +241,7 @@ def _host_opener(arguments: argparse.Namespace, session_id: str) -> tuple[Path, 
 
 
 def _host(arguments: argparse.Namespace) -> int:
-    from lmtui.host.commands import host
+    from lmtui.host.connect import host
 
     if arguments.action != "run":
         return host(arguments)
@@ -255,8 +255,7 @@ def _host(arguments: argparse.Namespace) -> int:
 
 def _target(arguments: argparse.Namespace, session_id: str = "", url: str = "", token_file: str = "") -> Target:
     """Return the host to connect to, with the settings that it gets from here."""
-    from lmtui.host.commands import token_for
-    from lmtui.host.connect import Target
+    from lmtui.host.connect import Target, token_for
 
     workspace, flags = _given(arguments)
     if url:
@@ -275,7 +274,7 @@ def _agents(target: Callable[[], Target] | None = None) -> ReadAgents:
     """Return what reads the sessions of a host, without a target that of this machine."""
 
     async def read() -> Sequence[AgentRow]:
-        from lmtui.host.commands import agents
+        from lmtui.host.connect import agents
 
         return await asyncio.to_thread(lambda: agents(target().url, target().token) if target else agents())
 
@@ -296,7 +295,7 @@ def _attach(arguments: argparse.Namespace) -> int:
         return cast("SessionHost", RemoteHost(target().open))
 
     def find_session() -> str:
-        from lmtui.host.commands import newest_session
+        from lmtui.host.connect import newest_session
 
         return newest_session(target())
 
@@ -312,7 +311,7 @@ def _model_file(arguments: argparse.Namespace) -> Path | None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from lmtui.host.commands import read_pin, serve
+    from lmtui.host.connect import read_pin, serve
 
     if is_tab():
         return _attach(argparse.Namespace(**vars(arguments), id="", host_url="", token_file="", plain=False))
@@ -336,7 +335,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _check_attempts(arguments)
     text, piped = _task_and_input(arguments.task, getattr(arguments, "goal", None) or "")
     if arguments.detach:
-        from lmtui.host.commands import check_detached, detach
+        from lmtui.host.connect import check_detached, detach
 
         check_detached(arguments)
         return detach(_target(arguments), joined(text, piped), text, read_pictures(arguments.image or ()))

@@ -26,9 +26,8 @@ from lmtui.app.folder_rules import keep_grants, kept_problems, known_rules, rule
 from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers
 from lmtui.app.process import protect_process
-from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
 from lmtui.app.sandboxes import CurrentSandbox, command_limits, interpreter_of, tools_of
-from lmtui.app.session_models import SessionModels, SessionProvider, last_model
+from lmtui.app.session_models import PromptCaches, SessionModels, SessionPromptCache, SessionProvider, last_model
 from lmtui.app.settings_trust import with_settings
 from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import MODEL_SETTINGS, SETTINGS, Config, Loaded, convert, read_settings, shown

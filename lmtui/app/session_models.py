@@ -1,18 +1,30 @@
-"""Which server and model each open session asks, and its prompt cache there."""
+"""Which server and model each open session asks, and its prompt cache there.
+
+The prompt cache of a session that sleeps is saved in a file of its server and restored before the next request.  Nothing here
+may slow down or break a session: every step has a limit of time, and what fails is at most a notice.  The files belong to the
+servers: lmtui deletes none, it writes a bounded number of names over again and again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import replace
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from lmtui.app.model_servers import Servers
-from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache, is_conversation
 from lmtui.core import events
 from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.events import Level, Notice
 from lmtui.core.hosts import is_same_server, root_url
-from lmtui.core.messages import Completion, ModelRequest, StreamChunk
+from lmtui.core.messages import Completion, ModelRequest, Priority, SchemaRequest, StreamChunk
 from lmtui.core.ports import Provider
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import ServedModel
@@ -21,6 +33,8 @@ from lmtui.models.discovery import look_at, model_of
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.endpoint_pool import ServerPool
 from lmtui.models.openai_client import OpenAICompatible
+from lmtui.paths import state_dir
+from lmtui.store.state_files import locked, write_whole
 
 _LOOK_LIMIT_S = 4.0
 
@@ -76,7 +90,7 @@ async def _with_cache(
     provider: OpenAICompatible, cache: SessionPromptCache, request: ModelRequest
 ) -> AsyncGenerator[StreamChunk, None]:
     """Yield the pieces of an answer to a conversation whose prompt cache may have to be restored first."""
-    async with aclosing(provider.stream(request, partial(cache.wake, provider, request))) as pieces:
+    async with contextlib.aclosing(provider.stream(request, partial(cache.wake, provider, request))) as pieces:
         async for piece in pieces:
             if isinstance(piece, Completion):
                 cache.answered(provider, request, piece)
@@ -159,3 +173,272 @@ async def _lacks(used: events.ModelChanged, key: str, *, is_only_choice: bool) -
     if found is None or not found.models or not used.model or any(model_of(found, each) for each in names):
         return ""
     return f"{url} no longer has the model {sanitize_line(used.model)}"
+
+
+MOST_NAMES = 32
+LEAST_TOKENS = 1_000  # a shorter prompt is read again in less time than a file takes
+IDLE_S, CLOSE_LIMIT_S = 60.0, 10.0
+_LONGEST_S, _SHORTEST_S = 60.0, 5.0
+_DISK_BYTES_PER_S = 100_000_000
+_SLACK_TOKENS = 8  # between what usage says of a request and what its slot holds
+_BUDGET_BYTES = 4_000_000_000
+
+
+def is_conversation(request: ModelRequest) -> bool:
+    """Tell whether a request is the next step of a session's own conversation."""
+    return request.urgency is Priority.USER and bool(request.tools) and not isinstance(request, SchemaRequest)
+
+
+def limit_s(size_bytes: int) -> float:
+    """Return how long a file may take: its bytes at the speed of a slow disk, within bounds."""
+    return min(_LONGEST_S, _SHORTEST_S + size_bytes / _DISK_BYTES_PER_S)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCacheRecord:
+    """A file with a prompt cache; one without a session is a name whose contents are of no use.
+
+    `place` is the server's root, `name` the file's name in its folder.
+    `fingerprint` digests the model and the server, `prefix` the first `parts` messages of the request that the cache is of.
+    `saved_at` is in seconds since 1970.
+    """
+
+    place: str
+    name: Annotated[str, Field(pattern=r"^lmtui-[^/]*$")]
+    session: str = ""
+    fingerprint: str = ""
+    prefix: str = ""
+    parts: int = 0
+    tokens: int = 0
+    size_bytes: int = 0
+    saved_at: float = 0.0
+
+
+class _RecordFile(BaseModel):
+    """The file: the word in the names of this user's files, and the records."""
+
+    owner: str = Field(default_factory=lambda: secrets.token_hex(4), pattern="^[a-z0-9]+$")
+    files: list[PromptCacheRecord] = []
+
+    def others(self, record: PromptCacheRecord) -> list[PromptCacheRecord]:
+        """Return the records of all other files."""
+        return [each for each in self.files if (each.place, each.name) != (record.place, record.name)]
+
+
+@dataclass
+class PromptCaches:
+    """The prompt caches of one runtime's sessions, and which is in which file; what reads or changes that blocks (disk).
+
+    `place_of` returns the name under which a server is known, however its address changes.
+    A session that does nothing for `idle_s` is saved, one that is closed waits `close_limit_s` for
+    that.  All files may hold `budget_bytes`.  `now` is in seconds since 1970.  Servers that
+    `failed` are not asked again.
+    """
+
+    place_of: Callable[[str], str] = root_url
+    idle_s: float = IDLE_S
+    close_limit_s: float = CLOSE_LIMIT_S
+    budget_bytes: int = _BUDGET_BYTES
+    now: Callable[[], float] = time.time
+    failed: set[str] = field(default_factory=set)
+
+    @property
+    def file(self) -> Path:
+        """Return the file of the records."""
+        return state_dir() / "prompt_caches.json"
+
+    def is_on(self, provider: OpenAICompatible) -> bool:
+        """Tell whether the server saves prompt caches and may."""
+        return provider.saves_prompts is not False and self.place_of(provider.url) not in self.failed
+
+    def find(self, place: str, session: str) -> PromptCacheRecord | None:
+        """Return the record of a session at a server, None where it has none."""
+        files = self.read().files
+        return next((it for it in files if (it.place, it.session) == (place, session)), None)
+
+    def reserve(self, wanted: PromptCacheRecord) -> PromptCacheRecord | None:
+        """Return a record with the name of the file to write and its likely size; None where the budget is too small for it.
+
+        It is the session's own name, else a free one while there is room, else the one that is of least use.
+        """
+        with self._changing() as kept:
+            alike = [each for each in kept.files if each.fingerprint == wanted.fingerprint and each.tokens]
+            newest = max(alike, key=lambda each: each.saved_at, default=None)
+            size_bytes = wanted.tokens * newest.size_bytes // newest.tokens if newest is not None else 0
+            here = {each.name: each for each in kept.files if each.place == wanted.place}
+            names = [each.name for each in here.values() if each.session == wanted.session]
+            if not names:
+                every = (f"lmtui-{kept.owner}-{number:02}.bin" for number in range(MOST_NAMES))
+                by_use = sorted(here.values(), key=lambda each: (bool(each.session), each.saved_at))
+                names = [*[name for name in every if name not in here][:1], *(each.name for each in by_use)]
+            for name in names:
+                found = replace(wanted, name=name, size_bytes=size_bytes, saved_at=self.now())
+                if self._has_room(kept, found):
+                    kept.files = [*kept.others(found), replace(found, session="")]  # until it is written, none may restore it
+                    return found
+            return None
+
+    def put(self, record: PromptCacheRecord) -> bool:
+        """Keep the record of a file that was written; tell whether it fits the budget, else it is not used."""
+        with self._changing() as kept:
+            has_room = self._has_room(kept, record)
+            kept.files = [*kept.others(record), record if has_room else replace(record, session="")]
+            return has_room
+
+    def _has_room(self, kept: _RecordFile, record: PromptCacheRecord) -> bool:
+        return sum(each.size_bytes for each in kept.others(record)) + record.size_bytes <= self.budget_bytes
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[_RecordFile]:
+        """Give the records to change, and keep them; what cannot be written holds for nobody."""
+        with locked(self.file.with_name(f"{self.file.name}.lock")):
+            kept = self.read()
+            yield kept
+            write_whole(self.file, kept.model_dump_json(indent=1))
+
+    def read(self) -> _RecordFile:
+        """Return every record; a file that cannot be read has none."""
+        with contextlib.suppress(OSError, ValueError):
+            return _RecordFile.model_validate_json(self.file.read_bytes())
+        return _RecordFile()
+
+
+_TOO_SMALL = "The prompt cache was not saved: it is larger than 4 GB."
+_OTHER_MODEL = "belongs to another model, template, window or server build"
+
+
+class SessionPromptCache:
+    """The prompt cache of one session.
+
+    `tell` takes a notice; it is set once the session is there.
+    """
+
+    def __init__(self, caches: PromptCaches, session_id: str) -> None:
+        self._caches, self._session_id = caches, session_id
+        self.tell: Callable[[Notice], object] = lambda _: None
+        # the newest request of the conversation, and how many tokens its slot holds since
+        self._newest: tuple[OpenAICompatible, ModelRequest, int] | None = None
+        self._is_asleep = True  # a session that was just opened may be in a file
+        self._saved_tokens = 0
+        self._told: set[str] = set()
+        self._idle: asyncio.Task[None] | None = None
+
+    async def wake(self, provider: OpenAICompatible, request: ModelRequest) -> Mapping[str, object]:
+        """Restore what was saved, if the server does not hold it any more; return fields for the request that follows.
+
+        The caller holds a slot of the provider.
+        """
+        self._stop_idle()
+        is_asleep, self._is_asleep = self._is_asleep, False
+        place, can_restore = self._caches.place_of(provider.url), is_asleep and self._caches.is_on(provider)
+        record = await asyncio.to_thread(self._caches.find, place, self._session_id) if can_restore else None
+        if record is None:
+            return {}
+        try:
+            slot, why = await self._restore(record, provider, request)
+        except ProviderError as error:
+            slot, why = None, f"could not be restored ({sanitize_line(str(error))})"
+        if why:
+            self._say(f"The saved prompt cache {why}. The server reads the prompt again.")
+        if why and why != _OTHER_MODEL:  # which may be loaded again
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._caches.put, replace(record, session=""))
+        return {} if slot is None else {"id_slot": slot}
+
+    async def _restore(
+        self, record: PromptCacheRecord, provider: OpenAICompatible, request: ModelRequest
+    ) -> tuple[int | None, str]:
+        """Return the slot that holds the conversation now, None where none was filled, and why the file is of no use."""
+        files = provider.slot_files(request.model)
+        fingerprint = await files.fingerprint()
+        if fingerprint and fingerprint != record.fingerprint:
+            return None, _OTHER_MODEL
+        if provider.prefix_digest(request, record.parts)[0] != record.prefix:
+            return None, "does not match the beginning of this conversation"
+        slots = await files.slots()
+        if slots is not None and any(abs(each.tokens - record.tokens) <= 1 for each in slots):
+            return None, ""  # the server still has it
+        idle = sorted((each.tokens, each.id) for each in slots or () if not each.is_busy)
+        if not idle and (slots is not None or provider.slots.count != 1):
+            return None, ""
+        slot = idle[0][1] if idle else 0
+        restored = await files.restore(slot, record.name, limit_s(record.size_bytes))
+        if restored != record.tokens:
+            return None, f"was not restored: the server took {restored:,} of {record.tokens:,} tokens"
+        self._saved_tokens = restored
+        return slot, ""
+
+    def answered(self, provider: OpenAICompatible, request: ModelRequest, completion: Completion) -> None:
+        """Take note of an answer: what its slot holds now is saved when nothing was asked for a while."""
+        usage = completion.usage
+        if usage is None or not usage.prompt_tokens:
+            self._newest = None
+            return
+        self._newest = provider, request, usage.prompt_tokens + usage.completion_tokens
+        self._stop_idle()
+        if self._caches.is_on(provider):
+            work = self._save(_LONGEST_S, after_s=self._caches.idle_s)
+            self._idle = asyncio.get_running_loop().create_task(work, name=f"prompt cache {self._session_id}")
+
+    async def sleep(self) -> None:
+        """Save the conversation, if it grew since; the server forgets it soon."""
+        self._stop_idle()
+        await self._save(self._caches.close_limit_s)
+
+    def _stop_idle(self) -> None:
+        """Give up what waits or is being written: until it is whole, the file is nobody's."""
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            idle.cancel()
+
+    async def _save(self, most_s: float, after_s: float = 0.0) -> None:
+        await asyncio.sleep(after_s)
+        if self._newest is None:
+            return
+        (provider, request, tokens), caches = self._newest, self._caches
+        if tokens < LEAST_TOKENS or not caches.is_on(provider):
+            return
+        if abs(tokens - self._saved_tokens) <= _SLACK_TOKENS:
+            self._is_asleep = True
+            return
+        place = caches.place_of(provider.url)  # before our own server may end
+        try:
+            async with asyncio.timeout(most_s), provider.slots.take(id(self), Priority.BACKGROUND):
+                await self._write(provider, request, tokens, most_s)
+        except (ProviderError, OSError) as error:
+            caches.failed.add(place)
+            if not isinstance(error, ProviderError) or error.fault is not Fault.NOT_A_MODEL_SERVER:
+                why = f"it took more than {most_s:g} s" if isinstance(error, TimeoutError) else sanitize_line(str(error))
+                self._say(f"The prompt cache could not be saved ({why}).")
+
+    async def _write(self, provider: OpenAICompatible, request: ModelRequest, tokens: int, most_s: float) -> None:
+        files, caches = provider.slot_files(request.model), self._caches
+        if not (fingerprint := await files.fingerprint(is_awake=True)):
+            return
+        slots = await files.slots()
+        near = [each.id for each in slots or () if abs(each.tokens - tokens) <= _SLACK_TOKENS and not each.is_busy]
+        if slots is None and provider.slots.count == 1:
+            near = [0]
+        if len(near) != 1:  # which slot it is in cannot be told
+            return
+        prefix, parts = provider.prefix_digest(request)
+        place = caches.place_of(provider.url)
+        wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, tokens)
+        is_ours, record = False, await asyncio.to_thread(caches.reserve, wanted)
+        if record is not None:
+            if record.size_bytes:
+                most_s = min(most_s, limit_s(record.size_bytes))
+            saved_tokens, size_bytes = await files.save(near[0], record.name, most_s)
+            is_ours = abs(saved_tokens - tokens) <= _SLACK_TOKENS
+            session = self._session_id if is_ours else ""
+            record = replace(record, session=session, tokens=saved_tokens, size_bytes=size_bytes)
+        if record is None or not await asyncio.to_thread(caches.put, record):
+            self._say(_TOO_SMALL)
+        elif is_ours:
+            self._saved_tokens, self._is_asleep = tokens, True
+
+    def _say(self, text: str) -> None:
+        """Tell something, once in a session."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(Notice(level=Level.INFO, text=text))

@@ -27,8 +27,7 @@ from lmtui.host import wire
 from lmtui.host.access import JSON
 from lmtui.host.endpoints import ApiContext, ApiError, Endpoint, route
 from lmtui.host.feed import HEARTBEAT, EventStream, place_behind
-from lmtui.host.session_routes import last_seq
-from lmtui.host.workspace_routes import agent_folders
+from lmtui.host.routes import agent_folders, last_seq
 
 ROUTES: list[Endpoint] = []
 CHAT_BYTES = 8_000_000

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from lmtui import __version__
 from lmtui.config import Config
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.host import chat_routes, connect, session_routes, workspace_routes
+from lmtui.host import chat_routes, connect, routes
 from lmtui.host.access import ApiAccess
 from lmtui.host.attach import AttachEndpoint, is_unix
 from lmtui.host.endpoints import ApiContext, openapi_page, tell_error
@@ -40,8 +40,7 @@ _CLOSE_LIMIT_S = 20.0
 _LOCK_LIMIT_S = 0.5
 
 ENDPOINTS = (
-    *session_routes.ROUTES,
-    *workspace_routes.ROUTES,
+    *routes.ROUTES,
     *(each for feature in features() if feature.routes for each in feature.load(feature.routes)),
     *chat_routes.ROUTES,
 )
@@ -56,8 +55,8 @@ def _earlier(path: str) -> str:
     return path.replace(ours, theirs, 1)
 
 
-def build_app(hub: SessionHub, access: ApiAccess, routes: Sequence[BaseRoute] = (), **options: float) -> Starlette:
-    """Return the application of a host; `routes` join those of the table behind the same access checks.
+def build_app(hub: SessionHub, access: ApiAccess, own: Sequence[BaseRoute] = (), **options: float) -> Starlette:
+    """Return the application of a host; `own` routes join those of the table behind the same access checks.
 
     `options` go to `ApiContext`.  `app.state.api` is what the handlers share.  `app.state.end` has
     streams end and further requests refused: the server calls it before it closes.  It follows the
@@ -74,7 +73,7 @@ def build_app(hub: SessionHub, access: ApiAccess, routes: Sequence[BaseRoute] = 
             *(Route(_earlier(each.path), each.answer_request, methods=[each.method]) for each in ENDPOINTS),
             Route("/openapi.json", tell_page),
             *(WebSocketRoute(path, serve_websocket) for path in ("/v1/ws", "/ws/{id}")),
-            *routes,
+            *own,
         ],
         middleware=[Middleware(access.guard)],
         exception_handlers={HTTPException: tell_error, LmtuiError: tell_error, Exception: tell_error},
@@ -203,7 +202,7 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
         Route(connect.STATUS, process.status, methods=["GET", "DELETE"]),
         Route(connect.PAGES, partial(pages, hub=hub), methods=["POST"]),
     ]
-    app = build_app(hub, access, routes=own)
+    app = build_app(hub, access, own)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, process.stop.set)

@@ -23,7 +23,7 @@ from lmtui.host import wire
 from lmtui.host.access import parse_json
 from lmtui.host.endpoints import JSON_BYTES, ApiContext, validation_text
 from lmtui.host.feed import NOTHING, Frame, Reader, stored, until_one_ends
-from lmtui.host.session_routes import answered, give_task, mode_set, model_of, plan_answered
+from lmtui.host.routes import answered, give_task, mode_set, model_of, plan_answered
 
 PREVIEW_CHARS = 500
 _LONG_S = 3600.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.app.prompt_caches import PromptCacheRecord, PromptCaches, SessionPromptCache
+from lmtui.app.session_models import PromptCacheRecord, PromptCaches, SessionPromptCache
 from lmtui.core.events import Notice
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.sessions import Session

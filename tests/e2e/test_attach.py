@@ -198,21 +198,6 @@ def _said(session: Session, text: str) -> int:
     return sum(isinstance(each, events.MessageAdded) and each.role == "user" and each.text.startswith(text) for each in found)
 
 
-async def test_a_host_of_another_version_hands_over_once_it_is_idle(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosted = await start(ASKS, END)
-    client = await hosted.client()
-    first = hosted.info
-    monkeypatch.setattr("lmtui.host.connect.__version__", "99.0")
-    assert (await asyncio.to_thread(ensure_host)).pid == first.pid
-    await client.close()
-    await until(lambda: ask_host("/v1/host")["clients"] == 0)
-    second = await asyncio.to_thread(ensure_host)
-    assert second.pid != first.pid
-    monkeypatch.undo()
-    monkeypatch.setenv("LMTUI_HOME", str(hosted.folder.parent / "home"))
-    assert (await asyncio.to_thread(ensure_host)).pid == second.pid
-
-
 async def test_who_looks_for_a_host_at_once_finds_one_of_the_users_own_and_what_a_kill_left_stops_no_other(
     start: Start,
 ) -> None:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from lmtui.config import Config
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.host import commands
+from lmtui.host import connect
 from lmtui.host.connect import HostInfo, running_host, write_info
 from lmtui.host.endpoints import ApiError
 from lmtui.host.host_process import HostProcess, host_lock, run_host
@@ -26,12 +26,12 @@ def other() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _stop() -> int:
-    return commands.host(argparse.Namespace(action="stop", now=False, json=False))
+    return connect.host(argparse.Namespace(action="stop", now=False, json=False))
 
 
 def test_an_address_without_start_is_refused_with_the_command_to_use() -> None:
     with pytest.raises(UsageError, match="--http goes with start") as caught:
-        commands.host(argparse.Namespace(action="status", http="127.0.0.1:0", json=False))
+        connect.host(argparse.Namespace(action="status", http="127.0.0.1:0", json=False))
     assert "`lmtui host start --http 127.0.0.1:0`" in caught.value.hint
 
 
@@ -45,7 +45,7 @@ async def test_a_host_of_another_pid_namespace_is_stopped_and_no_program_that_ha
                 await asyncio.sleep(0.01)
             given = argparse.Namespace(action="start", http="127.0.0.1:1", plain_http=False, json=False)
             with pytest.raises(UsageError, match="without HTTP") as caught:
-                await asyncio.to_thread(commands.host, given)
+                await asyncio.to_thread(connect.host, given)
             assert "Run `lmtui host stop`, then this command again" in caught.value.hint
             write_info(file, HostInfo(other.pid, found.version, found.started))
             stopping = asyncio.create_task(asyncio.to_thread(_stop))
@@ -66,7 +66,7 @@ async def test_a_host_on_any_free_port_says_which_it_is() -> None:
 
 
 def test_what_a_killed_host_left_stops_no_program(other: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "_STOP_LIMIT_S", 0.1)
+    monkeypatch.setattr(connect, "_STOP_LIMIT_S", 0.1)
     with host_lock() as file:
         write_info(file, HostInfo(other.pid, "1", "2026-01-01"))
         with pytest.raises(LmtuiError):

@@ -13,8 +13,7 @@ from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
-from lmtui.host.commands import token_for
-from lmtui.host.connect import ask_host, check_socket_folder, host_folder
+from lmtui.host.connect import ask_host, check_socket_folder, host_folder, token_for
 from lmtui.host.remote import HostLink, RemoteSession, _Later
 from lmtui.host.rpc import RemoteCall, encode_error
 from tests.waiting import PATIENCE_S, until

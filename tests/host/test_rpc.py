@@ -19,7 +19,7 @@ from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.sessions import Answer, SessionHost, SessionSummary
 from lmtui.core.workspace import FileContent
 from lmtui.host import connect, rpc
-from lmtui.host.commands import token_for
+from lmtui.host.connect import token_for
 from lmtui.host.host_process import host_lock
 from lmtui.host.hub import SessionHub
 from lmtui.host.rpc import Member

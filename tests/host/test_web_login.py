@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Message
 
 from lmtui.host.access import FAILURES_S
-from lmtui.host.commands import PIN_VARIABLE, read_pin
+from lmtui.host.connect import PIN_VARIABLE, read_pin
 from lmtui.host.web import MOST_TRIES, AccessControl, WebPages, linked_name
 from tests.host.test_web_tab import wanted
 
