@@ -76,6 +76,10 @@ def _translated(argv: list[str]) -> list[str]:
 
 
 def _dispatch(argv: list[str]) -> int:
+    if argv and argv[0].startswith("-") and not _COMMANDS.keys().isdisjoint(argv):  # options come first
+        place = _COMMANDS[""][0]().parse_known_args(argv)[0].dir
+        at = argv.index(place) if place in _COMMANDS else 0
+        argv = [argv[at], *argv[:at], *argv[at + 1 :]]
     name = argv[0] if argv and argv[0] in _COMMANDS else ""
     if argv and not name and not argv[0].startswith("-") and not _is_folder(argv[0]) and not _is_task(argv[0]):
         close = difflib.get_close_matches(argv[0], _COMMANDS, n=1)

@@ -212,14 +212,11 @@ def print_report(value: object, lines: Iterable[str], *, is_json: bool) -> None:
             say(line)
 
 
-_MOST_FOUND = 8
-
-
 def show_page(topic: str, commands: Mapping[str, Callable[[], Parser]]) -> None:
     """Print the help of a command and the page about a topic, or which there are.
 
     Raises:
-        UsageError: no such page, and none says anything about the topic.
+        UsageError: no such page.
     """
     pages = {page.stem: page for page in sorted(docs_dir().rglob("*.md")) if page.parent.name != "decisions"}
     if not topic:
@@ -234,11 +231,7 @@ def show_page(topic: str, commands: Mapping[str, Callable[[], Parser]]) -> None:
     if len(found) == 1 and (topic not in commands or topic in pages):
         print(pages[found[0]].read_text(encoding="utf-8"), end="")
     elif topic not in commands:
-        texts = ((name, page.read_text(encoding="utf-8").lower()) for name, page in pages.items())
-        about = ", ".join([name for name, text in texts if topic.lower() in text][:_MOST_FOUND])
-        if not about:
-            raise UsageError(f"no help page matches {topic!r}", "`lmtui help` lists the topics.")
-        print(f"no page {topic!r}. It is named in: {about}")
+        raise UsageError(f"no help page matches {topic!r}", "`lmtui help` lists the topics.")
 
 
 def _title(page: Path) -> str:
@@ -425,7 +418,7 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
     ), has_json=False),
     "help": lambda: make_parser(
         "help", "Show the help of a command or a page of the docs, or list them.", "lmtui help sandbox",
-        option("topic", nargs="?", default="", metavar="TOPIC", help="a command, a page, or a word to search for"),
+        option("topic", nargs="?", default="", metavar="TOPIC", help="a command, or a page"),
     ),
     "completion": lambda: make_parser(
         "completion", "Print what completes lmtui's commands and options in a shell.", 'eval "$(lmtui completion bash)"',

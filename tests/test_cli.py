@@ -60,6 +60,8 @@ class Called:
     (["--plan", "--", "--resume"], "plan", {"task": "--resume"}),
     (["run", "--mode", "auto", "task", "--output", "json"], "run", {"task": "task", "output": "json"}),
     (["run", "--", "--plan"], "run", {"task": "--plan"}),
+    (["--model", "m", "--mode=auto", "run", "run it"], "run", {"model": "m", "mode": "auto", "task": "run it"}),
+    (["--model", "run", "demo"], "demo", {"model": "run"}),
 ])  # fmt: skip
 def test_words_of_an_earlier_program_are_taken_wherever_they_stand(
     argv: list[str], command: str, wanted: dict[str, object], monkeypatch: pytest.MonkeyPatch

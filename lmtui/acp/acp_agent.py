@@ -54,7 +54,7 @@ class AcpAgent:
         """Find a model server."""
         if request.method_id != FIND_SERVER:
             raise RequestError(INVALID_PARAMS, f"Unknown authentication method: {sanitize_line(request.method_id)!r}.")
-        servers = _servers(self._flags)
+        servers = Servers(load_config(Path.cwd(), os.environ, self._flags).config)  # wherever this was started
         try:
             _ = await servers.choose()
         except (ProviderError, UsageError) as error:
@@ -225,11 +225,6 @@ async def _require_server(runtime: Runtime) -> None:
     except (ProviderError, UsageError) as error:
         text = f"{runtime.setup_note} {error.full_text()}"
         raise RequestError(AUTH_REQUIRED, f"{sanitize_line(text)} {_WAY_OUT}") from error
-
-
-def _servers(flags: Mapping[str, object]) -> Servers:
-    """Return the model servers of the user, wherever this was started."""
-    return Servers(load_config(Path.cwd(), os.environ, flags).config)
 
 
 def _absolute(path: str) -> Path:

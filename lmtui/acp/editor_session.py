@@ -260,7 +260,12 @@ class EditorSession:
             raise
         finally:
             self._prompts.remove(prompt)
-        return _response(prompt)
+        ended = prompt.ended
+        if prompt.is_cancelled:
+            return schema.PromptResponse(stop_reason="cancelled")
+        if ended is not None and ended.reason is events.TurnReason.ERROR:
+            raise RequestError(-32603, sanitize_line(ended.error) or "The turn failed.", {"fault": ended.fault})
+        return schema.PromptResponse(stop_reason=_STOP_REASONS.get(ended.reason, "end_turn") if ended else "end_turn")
 
     async def _answer(self, prompt: _Prompt, text: PromptText) -> None:
         await self.tell_commands()
@@ -401,20 +406,6 @@ class EditorSession:
         elif changes is not None and await self._is_yes(f"{plan.action}?", changes_text(plan.changes) or "nothing"):
             await changes.apply(plan)
             self._say(f"{plan.action} done: {changes_text(plan.changes)}\n")
-
-
-def _response(prompt: _Prompt) -> schema.PromptResponse:
-    """Return why a prompt's turn stopped.
-
-    Raises:
-        RequestError: it failed.
-    """
-    if prompt.is_cancelled:
-        return schema.PromptResponse(stop_reason="cancelled")
-    ended = prompt.ended
-    if ended is not None and ended.reason is events.TurnReason.ERROR:
-        raise RequestError(-32603, sanitize_line(ended.error) or "The turn failed.", {"fault": ended.fault})
-    return schema.PromptResponse(stop_reason=_STOP_REASONS.get(ended.reason, "end_turn") if ended is not None else "end_turn")
 
 
 def trust_note(host: SessionHost) -> str:

@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlsplit
 from acp import schema
 from acp.exceptions import RequestError
 
-from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
+from lmtui.core.errors import UsageError
+from lmtui.core.messages import MAX_IMAGES, Image, picture
 from lmtui.core.prompt_text import mention_text
 from lmtui.core.sanitize import sanitize_line
 
@@ -115,14 +116,13 @@ def path_of(uri: str) -> Path | None:
 
 
 def _add_image(found: PromptText, data: str, uri: str) -> None:
+    if len(found.images) >= MAX_IMAGES:
+        raise _refused(f"at most {MAX_IMAGES} pictures")
+    path = path_of(uri) if uri else None
     try:
         content = base64.b64decode(data, validate=True)
+        found.images.append(picture(path.name if path else f"picture {len(found.images) + 1}", content))
     except ValueError as error:
         raise _refused("a picture is not valid base64") from error
-    media_type = sniff(content)
-    if not media_type:
-        raise _refused("attachments can be PNG, JPEG, GIF or WebP pictures, or text")
-    if len(content) > MAX_IMAGE_BYTES or len(found.images) >= MAX_IMAGES:
-        raise _refused(f"at most {MAX_IMAGES} pictures of {MAX_IMAGE_BYTES // 1_000_000} MB each")
-    path = path_of(uri) if uri else None
-    found.images.append(Image(path.name if path else f"picture {len(found.images) + 1}", media_type, content))
+    except UsageError as error:
+        raise _refused(sanitize_line(str(error))) from error

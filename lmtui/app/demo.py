@@ -5,19 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.ports import Sandbox
+from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
-
-
-async def start_repository(sandbox: Sandbox) -> str:
-    """Make the demo's folder a git repository; return what is lacking for it, or an empty string."""
-    try:
-        result = await sandbox.run_git(("init", "--quiet", "--initial-branch=main"), writes=True)
-    except SandboxError as error:
-        return f"no commit can be made ({error})"
-    return "" if result.exit_code == 0 else f"no commit can be made (git init: {result.output.strip()[:200]})"
-
 
 _BROUGHT = frozenset({  # what people bring for an agent; the demo writes nothing of it
     ".lmagent", ".lmagent.md", ".soul.md", ".mcp.json", ".claude", ".agents", ".env", "AGENTS.md", "CLAUDE.md", "GEMINI.md",

@@ -20,7 +20,7 @@ from typing import Any
 from lmtui import __version__
 from lmtui.app.archive import SessionArchive, archive_of, encode_event
 from lmtui.app.attempts import Attempts
-from lmtui.app.demo import fresh_folder, start_repository
+from lmtui.app.demo import fresh_folder
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import keep_grants, kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
@@ -33,7 +33,7 @@ from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import MODEL_SETTINGS, SETTINGS, Config, Loaded, convert, read_settings, shown
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
-from lmtui.core.errors import ConfigError, SandboxUnavailable, SessionFileError, UsageError
+from lmtui.core.errors import ConfigError, SandboxError, SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import Limits, Policy, SessionLog, Toolbox
@@ -399,7 +399,9 @@ class Runtime:
             self.config = replace(self.config, sandbox="process")
             await self._use_workspace(folder)
             sandbox = await self.sandbox()
-        return "; ".join(part for part in (lacks, await start_repository(sandbox)) if part)
+        with suppress(SandboxError):  # its commit then fails, and says why
+            await sandbox.run_git(("init", "--quiet", "--initial-branch=main"), writes=True)
+        return lacks
 
     def _given(self, session_id: str, policy: Policy | None) -> EngineSession:
         session = self._sessions[session_id]

@@ -175,13 +175,12 @@ async def _lacks(used: events.ModelChanged, key: str, *, is_only_choice: bool) -
     return f"{url} no longer has the model {sanitize_line(used.model)}"
 
 
-MOST_NAMES = 32
+MOST_NAMES = 8
 LEAST_TOKENS = 1_000  # a shorter prompt is read again in less time than a file takes
 IDLE_S, CLOSE_LIMIT_S = 60.0, 10.0
 _LONGEST_S, _SHORTEST_S = 60.0, 5.0
 _DISK_BYTES_PER_S = 100_000_000
 _SLACK_TOKENS = 8  # between what usage says of a request and what its slot holds
-_BUDGET_BYTES = 4_000_000_000
 
 
 def is_conversation(request: ModelRequest) -> bool:
@@ -231,14 +230,12 @@ class PromptCaches:
 
     `place_of` returns the name under which a server is known, however its address changes.
     A session that does nothing for `idle_s` is saved, one that is closed waits `close_limit_s` for
-    that.  All files may hold `budget_bytes`.  `now` is in seconds since 1970.  Servers that
-    `failed` are not asked again.
+    that.  `now` is in seconds since 1970.  Servers that `failed` are not asked again.
     """
 
     place_of: Callable[[str], str] = root_url
     idle_s: float = IDLE_S
     close_limit_s: float = CLOSE_LIMIT_S
-    budget_bytes: int = _BUDGET_BYTES
     now: Callable[[], float] = time.time
     failed: set[str] = field(default_factory=set)
 
@@ -256,37 +253,22 @@ class PromptCaches:
         files = self.read().files
         return next((it for it in files if (it.place, it.session) == (place, session)), None)
 
-    def reserve(self, wanted: PromptCacheRecord) -> PromptCacheRecord | None:
-        """Return a record with the name of the file to write and its likely size; None where the budget is too small for it.
-
-        It is the session's own name, else a free one while there is room, else the one that is of least use.
-        """
+    def reserve(self, wanted: PromptCacheRecord) -> PromptCacheRecord:
+        """Return a record with the name of the file to write: the session's own, else a free one, else the oldest."""
         with self._changing() as kept:
-            alike = [each for each in kept.files if each.fingerprint == wanted.fingerprint and each.tokens]
-            newest = max(alike, key=lambda each: each.saved_at, default=None)
-            size_bytes = wanted.tokens * newest.size_bytes // newest.tokens if newest is not None else 0
-            here = {each.name: each for each in kept.files if each.place == wanted.place}
-            names = [each.name for each in here.values() if each.session == wanted.session]
-            if not names:
-                every = (f"lmtui-{kept.owner}-{number:02}.bin" for number in range(MOST_NAMES))
-                by_use = sorted(here.values(), key=lambda each: (bool(each.session), each.saved_at))
-                names = [*[name for name in every if name not in here][:1], *(each.name for each in by_use)]
-            for name in names:
-                found = replace(wanted, name=name, size_bytes=size_bytes, saved_at=self.now())
-                if self._has_room(kept, found):
-                    kept.files = [*kept.others(found), replace(found, session="")]  # until it is written, none may restore it
-                    return found
-            return None
+            here = [each for each in kept.files if each.place == wanted.place]
+            own = [each.name for each in here if each.session == wanted.session]
+            every = (f"lmtui-{kept.owner}-{number:02}.bin" for number in range(MOST_NAMES))
+            free = [name for name in every if name not in {each.name for each in here}]
+            oldest = min(here, key=lambda each: (bool(each.session), each.saved_at), default=wanted).name
+            found = replace(wanted, name=[*own, *free, oldest][0], saved_at=self.now())
+            kept.files = [*kept.others(found), replace(found, session="")]  # until it is written, none may restore it
+            return found
 
-    def put(self, record: PromptCacheRecord) -> bool:
-        """Keep the record of a file that was written; tell whether it fits the budget, else it is not used."""
+    def put(self, record: PromptCacheRecord) -> None:
+        """Keep the record of a file that was written."""
         with self._changing() as kept:
-            has_room = self._has_room(kept, record)
-            kept.files = [*kept.others(record), record if has_room else replace(record, session="")]
-            return has_room
-
-    def _has_room(self, kept: _RecordFile, record: PromptCacheRecord) -> bool:
-        return sum(each.size_bytes for each in kept.others(record)) + record.size_bytes <= self.budget_bytes
+            kept.files = [*kept.others(record), record]
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[_RecordFile]:
@@ -303,7 +285,6 @@ class PromptCaches:
         return _RecordFile()
 
 
-_TOO_SMALL = "The prompt cache was not saved: it is larger than 4 GB."
 _OTHER_MODEL = "belongs to another model, template, window or server build"
 
 
@@ -424,17 +405,12 @@ class SessionPromptCache:
         prefix, parts = provider.prefix_digest(request)
         place = caches.place_of(provider.url)
         wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, tokens)
-        is_ours, record = False, await asyncio.to_thread(caches.reserve, wanted)
-        if record is not None:
-            if record.size_bytes:
-                most_s = min(most_s, limit_s(record.size_bytes))
-            saved_tokens, size_bytes = await files.save(near[0], record.name, most_s)
-            is_ours = abs(saved_tokens - tokens) <= _SLACK_TOKENS
-            session = self._session_id if is_ours else ""
-            record = replace(record, session=session, tokens=saved_tokens, size_bytes=size_bytes)
-        if record is None or not await asyncio.to_thread(caches.put, record):
-            self._say(_TOO_SMALL)
-        elif is_ours:
+        record = await asyncio.to_thread(caches.reserve, wanted)
+        saved_tokens, size_bytes = await files.save(near[0], record.name, most_s)
+        is_ours = abs(saved_tokens - tokens) <= _SLACK_TOKENS
+        session = self._session_id if is_ours else ""
+        await asyncio.to_thread(caches.put, replace(record, session=session, tokens=saved_tokens, size_bytes=size_bytes))
+        if is_ours:
             self._saved_tokens, self._is_asleep = tokens, True
 
     def _say(self, text: str) -> None:

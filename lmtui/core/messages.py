@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+from lmtui.core.errors import UsageError
+
 MAX_IMAGE_BYTES = 5_000_000
 MAX_IMAGES = 8
 _SIGNATURES = (
@@ -27,11 +29,24 @@ def sniff(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture for the model: `media_type` as `core.pictures.sniff` names it, `data` the file's bytes."""
+    """A picture for the model: `media_type` as `sniff` names it, `data` the file's bytes."""
 
     name: str
     media_type: str
     data: bytes
+
+
+def picture(name: str, data: bytes) -> Image:
+    """Return the picture that some bytes are.
+
+    Raises:
+        UsageError: they are none, or too many.
+    """
+    if len(data) > MAX_IMAGE_BYTES:
+        raise UsageError(f"picture {name} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB", "Make it smaller first.")
+    if not (media_type := sniff(data)):
+        raise UsageError(f"{name} is not a PNG, JPEG, GIF or WebP picture", "Convert it first.")
+    return Image(name, media_type, data)
 
 
 @dataclass(frozen=True, slots=True)

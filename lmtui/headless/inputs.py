@@ -12,7 +12,7 @@ from typing import TextIO
 
 from lmtui.command_line import say
 from lmtui.core.errors import UsageError
-from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
+from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, picture
 
 MAX_BYTES = 1_048_576
 _FIRST_BYTE_S = 3.0
@@ -68,15 +68,9 @@ def _read(path: Path) -> Image:
         if path.exists() and not path.is_file():  # a pipe may never get a writer
             raise UsageError(f"picture {path} is not a regular file", "Name a PNG, JPEG, GIF or WebP file.")
         with path.open("rb") as file:
-            data = file.read(MAX_IMAGE_BYTES + 1)
+            return picture(path.name, file.read(MAX_IMAGE_BYTES + 1))
     except OSError as error:
         raise UsageError(f"picture {path} cannot be read: {error.strerror}", "Check its name.") from error
-    if len(data) > MAX_IMAGE_BYTES:
-        raise UsageError(f"picture {path} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB", "Make it smaller first.")
-    media_type = sniff(data)
-    if not media_type:
-        raise UsageError(f"{path} is not a PNG, JPEG, GIF or WebP picture", "Convert it first.")
-    return Image(path.name, media_type, data)
 
 
 PLAIN_WAY = "`lmtui --plain` works here, line by line."

@@ -19,8 +19,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lmtui.core import events
+from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, TurnEnded, TurnReason
-from lmtui.core.messages import MAX_IMAGE_BYTES, Image, Role, sniff
+from lmtui.core.messages import Image, Role, picture
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.host import wire
@@ -181,14 +182,12 @@ def _images(message: wire.ChatMessage) -> list[Image]:
     for part in message.content or ():
         if isinstance(part, wire.ChatPart) and part.image_url:
             head, _, data = str(part.image_url.get("url", "")).partition(",")
-            found = b""
-            if head.startswith("data:") and head.endswith(";base64"):
-                with contextlib.suppress(ValueError):
-                    found = base64.b64decode(data, validate=True)
-            if not (kind := sniff(found)) or len(found) > MAX_IMAGE_BYTES:
-                limits = f"PNG, JPEG, GIF or WebP of at most {MAX_IMAGE_BYTES:,} bytes"
-                raise ApiError(422, f"pictures must be in the request, as data: addresses in base64: {limits}")
-            images.append(Image("picture", kind, found))
+            is_inside = head.startswith("data:") and head.endswith(";base64")
+            try:
+                images.append(picture("picture", base64.b64decode(data if is_inside else "", validate=True)))
+            except (ValueError, UsageError) as error:
+                limits = "PNG, JPEG, GIF or WebP of at most 5 MB, as data: addresses in base64"
+                raise ApiError(422, f"pictures must be in the request: {limits}") from error
     return images
 
 

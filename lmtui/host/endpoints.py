@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
@@ -270,8 +271,12 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
 
 async def tell_error(request: Request, error: Exception) -> Response:
     """Return the answer to an error that a handler raised."""
-    headers = error.headers if isinstance(error, HTTPException) else None
+    headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
+        if error.status_code == 405:  # Starlette names the methods of one route only
+            paths = [each for each in request.app.routes if isinstance(each, Route)]
+            methods = (each.methods or () for each in paths if each.path_regex.match(request.url.path))
+            headers["allow"] = ", ".join(sorted({*chain(*methods)}))
         error = ApiError(error.status_code, str(error.detail))
     elif not isinstance(error, LmtuiError):
         error = ApiError(500, "something went wrong inside lmtui", "Its log has more.")

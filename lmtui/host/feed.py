@@ -31,7 +31,7 @@ _GATHER_S = 0.02  # what happens within it is sent at once
 _LAST_WORDS_S = 1.0
 RING = 200
 NOTHING = "-"  # in place of a session for a client that follows none yet
-MOST_FRAMES, MOST_BYTES = 2_000, 4_000_000
+MOST_BYTES = 4_000_000
 _AT_ONCE = 64
 _SENT_AT_ONCE_BYTES = 65_536
 
@@ -54,20 +54,16 @@ class Frame:
         line = encode_event(self.envelope).encode("utf-8", "backslashreplace")
         return b"event: %s\ndata: %s\n\n" % (self.envelope.event.kind.encode(), line)
 
-    @cached_property
-    def block(self) -> bytes:
-        """Return the block of the session's own stream."""
-        return b"id: %d\n%s" % (self.envelope.seq, self.rest) if self.is_stored else self.rest
-
     @property
     def activity_id(self) -> str:
         """Return its id among the events of all sessions."""
         return f"{self.envelope.session}:{self.envelope.seq}"
 
-    @property
-    def activity_block(self) -> bytes:
-        """Return the block of the stream of all sessions."""
-        return b"id: %s\n%s" % (self.activity_id.encode(), self.rest)
+    def block(self, *, is_activity: bool = False) -> bytes:
+        """Return the block of the session's own stream, or of that of all sessions."""
+        own = str(self.envelope.seq) if self.is_stored else ""
+        event_id = self.activity_id if is_activity else own
+        return b"id: %s\n%s" % (event_id.encode(), self.rest) if event_id else self.rest
 
 
 class Reader:
@@ -77,9 +73,9 @@ class Reader:
         session_id: the session that it follows, empty for all.
     """
 
-    def __init__(self, session_id: str = "", *, most_frames: int = MOST_FRAMES, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, session_id: str = "", *, most_bytes: int = MOST_BYTES) -> None:
         self.session_id = session_id
-        self._most = most_frames, most_bytes
+        self._most_bytes = most_bytes
         self._frames: deque[Frame] = deque()
         self._size_bytes = 0
         self._has_news = asyncio.Event()
@@ -93,7 +89,7 @@ class Reader:
             return
         self._frames.append(frame)
         self._size_bytes += len(frame.rest)
-        if len(self._frames) > self._most[0] or self._size_bytes > self._most[1]:
+        if self._size_bytes > self._most_bytes:
             self.has_overflowed = True
             self.end()
             _ = self.when_overflowed()
@@ -246,6 +242,6 @@ async def blocks(feed: EventFeed, reader: Reader, past: Iterable[Frame], heartbe
     """
     try:
         async for frames in reader.follow(past, heartbeat_s):
-            yield b"".join(each.block if reader.session_id else each.activity_block for each in frames) or HEARTBEAT
+            yield b"".join(each.block(is_activity=not reader.session_id) for each in frames) or HEARTBEAT
     finally:
         feed.close(reader)

@@ -45,12 +45,7 @@ _LONGEST_PAUSE_S = 5.0
 _TOLD_AT = 3  # by then the host is not just starting
 _AWAY_HINT = "Wait, or run `lmtui host status`. Saved work is not lost."
 BROKEN = (WebSocketException, OSError)
-
-
-def _is_stopped(error: Exception) -> bool:
-    """Tell whether the host ended a connection because it ends itself: nobody but the user starts another."""
-    told = error.rcvd if isinstance(error, ConnectionClosed) else None
-    return told is not None and told.code in (CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART)
+_ENDS = (CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART)
 
 
 Open = Callable[..., tuple[ClientConnection, str]]
@@ -401,8 +396,9 @@ class HostLink:
                 self._take(self._channel.recv())
             except BROKEN as error:
                 self._fail()
-                if not self.is_closed.is_set():
-                    self._again(is_stopped=_is_stopped(error))
+                if not self.is_closed.is_set():  # nobody but the user starts another host where this one ended itself
+                    told = error.rcvd if isinstance(error, ConnectionClosed) else None
+                    self._again(is_stopped=told is not None and told.code in _ENDS)
             except LmtuiError:
                 _LOG.exception("a frame of the host cannot be read")
 
@@ -422,12 +418,19 @@ class HostLink:
         threading.Thread(target=self._take_up_again, args=(self._breaks,), name="host again", daemon=True).start()
 
     def _take_up_again(self, breaks: int) -> None:
-        """Take up everything, once what an earlier break began is over: it puts back what it could not send."""
-        with self._taking_up:
-            self._take_up(breaks)
+        """Take up everything, once what an earlier break began is over: it puts back what it could not send.
 
-    def _take_up(self, breaks: int) -> None:
-        """Open the sessions again and give the host the functions that it had; runs while another thread reads."""
+        Runs while another thread reads.
+        """
+        with self._taking_up:
+            problem = self._take_up()
+        if breaks == self._breaks:
+            self._is_given_up = False
+            self.is_there.set()
+            self._tell(events.Level.WARNING if problem else events.Level.INFO, problem or "Reconnected to the host.")
+
+    def _take_up(self) -> str:
+        """Open the sessions again and give the host the functions that it had; return the first problem."""
         problem, missed = "", dict[str, Sequence[Envelope]]()
         for session in list(self.sessions.values()):
             try:
@@ -453,11 +456,7 @@ class HostLink:
                 self._set(on, path, name, self.wait(self.send(rpc.RemoteCall(on, path, name, {}))))
         for listener in [each.function for each in self._functions.values() if not each.takes]:
             self.loop.soon(listener)  # what it is told of may have changed meanwhile
-        if breaks != self._breaks:
-            return
-        self._is_given_up = False
-        self.is_there.set()
-        self._tell(events.Level.WARNING if problem else events.Level.INFO, problem or "Reconnected to the host.")
+        return problem
 
     def _tell(self, level: events.Level, text: str) -> None:
         for session in list(self.sessions.values()):
@@ -592,7 +591,8 @@ def _implemented(member: Member) -> Any:
 
     def call(self: RemotePort, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        return getattr(self._link, _METHODS[member.kind])(self._on, self._path, member, given)
+        method = self._link.call_async if member.kind is Kind.ASYNC else self._link.call
+        return method(self._on, self._path, member, given)
 
     match member.kind:
         case Kind.PORT:
@@ -601,9 +601,6 @@ def _implemented(member: Member) -> Any:
             return property(value) if member.is_property else value
         case _:
             return (lambda *_: None) if member.name == "run_agents_in" else call  # agents run in the host
-
-
-_METHODS = {Kind.CALL: "call", Kind.ASYNC: "call_async"}
 
 
 class RemoteHost:

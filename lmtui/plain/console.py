@@ -22,7 +22,7 @@ from lmtui.commands.session_commands import title_of
 from lmtui.commands.table import run_typed
 from lmtui.commands.work_commands import plan_text, read_plan
 from lmtui.core.agent_events import PlanProposed
-from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
+from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.event_text import INDENT, SHELL, changes_text, dangers_of, question_text, quoted, why_text
 from lmtui.core.events import ROOT, ApprovalRequested, Envelope, MessageAdded, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import base_url
@@ -60,7 +60,6 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
     keep = ", or enter to keep that server" if lacking else ""
     question = f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: "
     url = lacking.url if lacking and lacking.note in KEY_NOTES else ""
-    wants_key = bool(url)
     while True:
         typed, url = url or plain.terminal.read(question).strip(), ""
         if lacking and not typed:
@@ -73,19 +72,14 @@ def ask_for_server(plain: PlainSession, lacking: ServerFound | None = None) -> N
             if "." not in typed and ":" not in typed:
                 plain.say("Type a number, an address or demo. Ctrl+D leaves.")
                 continue
-            hint = "Enter to go back" if wants_key else "Enter if none is needed"
-            key = plain.terminal.read(f"API key for {sanitize_line(base_url(typed))} ({hint}): ", is_secret=True).strip()
-            if not wants_key or key:
-                named = plain.loop.wait(plain.host.servers.look(typed, key))
-                if named is None or not named.needs_model:
-                    return plain.loop.wait(plain.host.servers.use(typed, "", key))
-                found = _list_models(plain, [named], key) or found
-            wants_key = False
+            asked = f"API key for {sanitize_line(base_url(typed))} (Enter if none is needed): "
+            key = plain.terminal.read(asked, is_secret=True).strip()
+            named = plain.loop.wait(plain.host.servers.look(typed, key))
+            if named is None or not named.needs_model:
+                return plain.loop.wait(plain.host.servers.use(typed, "", key))
+            found = _list_models(plain, [named], key) or found
         except LmtuiError as error:
             plain.say(f"error: {error.full_text()}")
-            is_refused = isinstance(error, ProviderError) and error.fault is Fault.KEY_REFUSED
-            wants_key = is_refused and not typed.isdecimal()  # whose key is in the settings
-            url = typed if wants_key else ""
 
 
 def _list_models(plain: PlainSession, servers: Sequence[ServerFound], key: str = "") -> list[tuple[str, str, str]]:

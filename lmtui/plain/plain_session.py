@@ -8,6 +8,7 @@ import getpass
 import queue
 import re
 import readline
+import shutil
 import sys
 import termios
 import threading
@@ -16,6 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import TypeVar
 
 from lmtui.commands.command import CommandContext
@@ -113,6 +115,7 @@ def _said(text: str) -> Iterator[str]:
 
 
 MAX_HISTORY = 1000
+_WRAP = TextWrapper(replace_whitespace=False, drop_whitespace=False, break_on_hyphens=False)
 
 
 class Terminal:
@@ -127,9 +130,11 @@ class Terminal:
             readline.read_history_file(history)
 
     def say(self, line: str) -> None:
-        """Print a line; nothing where the terminal is gone."""
+        """Print a line, broken between words as the terminal is wide; nothing where that is gone."""
+        _WRAP.width = max(20, shutil.get_terminal_size().columns)
+        _WRAP.subsequent_indent = line[: len(line) - len(line.lstrip(" "))]
         try:
-            print(line, flush=True)
+            print("\n".join(_WRAP.wrap(line)), flush=True)
         except OSError:
             self._is_gone = True
 

@@ -200,36 +200,6 @@ async def answer(process: asyncio.subprocess.Process) -> dict[str, Any]:
     return found
 
 
-async def test_broken_lines_and_calls_before_the_handshake_change_nothing(program: Program) -> None:
-    process = await raw(program)
-    send(process, request(1, "read", {"path": "a.txt"}))
-    assert "error" in await answer(process)
-    send(
-        process,
-        b"",
-        b"{",
-        b"\xff\xfe\x00",
-        b"[" * 10_000,
-        b"[]",
-        b'{"jsonrpc":"2.0"}',
-        HELLO,
-        GO,
-    )
-    while (found := await answer(process)).get("id") != 0:
-        assert "error" in found
-    assert found["result"]["serverInfo"]["name"] == "lmtui"
-    strange: tuple[object, ...] = (None, [], "x", {"path": "a.txt", "more": {"deep": [[[]]]}})
-    for number, arguments in enumerate(strange, 2):
-        send(process, request(number, "read", arguments))
-        assert (await answer(process))["id"] == number
-    send(process, request(9, "read", {"path": "a.txt"}))
-    assert (await answer(process))["result"]["isError"] is False
-    assert process.stdin is not None
-    process.stdin.close()
-    out, _ = await process.communicate()
-    assert (out, process.returncode) == (b"", 0)
-
-
 @pytest.mark.parametrize(("way", "sandbox"), [("end of input", "bubblewrap"), ("SIGTERM", "process"), ("SIGINT", "bubblewrap")])
 async def test_it_ends_and_leaves_no_process_whatever_runs(program: Program, way: str, sandbox: str) -> None:
     process = await raw(program, "--tools", "shell", "--mode", "auto", "--sandbox", sandbox, "--allow", "Shell(*)")

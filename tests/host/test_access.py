@@ -241,6 +241,11 @@ async def test_ids_that_are_none_find_nothing(start: Start) -> None:
     assert len((await host.call("GET", "/v1/sessions"))["sessions"]) == 1
 
 
+async def test_a_method_that_is_not_there_is_answered_with_those_that_are(start: Start) -> None:
+    answer = await (await start()).client.delete("/v1/sessions")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
 async def test_files_outside_of_the_folder_are_out_of_reach(start: Start) -> None:
     host = await start()
     (host.folder / "link").symlink_to("/etc")
