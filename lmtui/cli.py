@@ -431,7 +431,7 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from lmtui.app.demo import fresh_folder
+    from lmtui.app.host import fresh_folder
 
     given = arguments.keep or arguments.workspace
     folder = arguments.demo_folder = fresh_folder(Path(given) if given else None)

@@ -14,7 +14,7 @@ from acp.exceptions import RequestError
 
 from lmtui.acp.acp_server import FIND_SERVER, Editor
 from lmtui.acp.editor_session import EditorSession, mode_state, trust_note
-from lmtui.acp.prompt_blocks import read_blocks
+from lmtui.acp.projection import read_blocks
 from lmtui.app.archive import archive_of, known_folders
 from lmtui.app.host import Runtime
 from lmtui.app.model_servers import Servers

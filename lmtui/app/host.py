@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -20,7 +21,6 @@ from typing import Any
 from lmtui import __version__
 from lmtui.app.archive import SessionArchive, archive_of, encode_event
 from lmtui.app.attempts import Attempts
-from lmtui.app.demo import fresh_folder
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import keep_grants, kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
@@ -39,7 +39,7 @@ from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import Limits, Policy, SessionLog, Toolbox
 from lmtui.core.programs import Interpreter
 from lmtui.core.roles import ModelRole, Roles, parse_roles, with_role
-from lmtui.core.sanitize import Redactor
+from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingRow, SettingsControls
 from lmtui.core.subagents import AgentDefinitions, ChildKind
 from lmtui.engine.agent import ModelAccess
@@ -642,3 +642,30 @@ def _row(name: str, loaded: Loaded) -> SettingRow:
     source = loaded.sources[name]
     found = SettingRow(name, shown(name, value), source, metadata["doc"], text, choices, metadata["env"], is_list)
     return replace(found, label=label, group=group, is_secret=is_secret)
+
+
+_BROUGHT = frozenset({  # what people bring for an agent; the demo writes nothing of it
+    ".lmagent", ".lmagent.md", ".soul.md", ".mcp.json", ".claude", ".agents", ".env", "AGENTS.md", "CLAUDE.md", "GEMINI.md",
+})  # fmt: skip
+
+
+def fresh_folder(folder: Path | None) -> Path:
+    """Return a folder that the demo may write in: the one named, or a new one in the temporary folder.
+
+    Raises:
+        UsageError: it cannot be made, or holds more than what an agent uses (servers, skills, hooks, instructions).
+    """
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="lmtui-demo-"))
+    place = folder.expanduser().absolute()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        others = sorted(path.name for path in place.iterdir() if path.name not in _BROUGHT)
+    except OSError as error:
+        raise UsageError(f"cannot use {place} for the demo: {error.strerror}", "Name a folder that can be made.") from error
+    if others:
+        raise UsageError(
+            f"{place} holds {sanitize_line(others[0])}; the demo writes and commits, so it works in a separate folder",
+            "Name a new folder, or one with nothing but .lmagent, AGENTS.md and the like.",
+        )
+    return place

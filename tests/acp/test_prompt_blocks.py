@@ -8,7 +8,7 @@ from acp.exceptions import RequestError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.acp.prompt_blocks import Block, path_of, read_blocks
+from lmtui.acp.projection import Block, path_of, read_blocks
 
 WORK = Path("/work/a b")
 
