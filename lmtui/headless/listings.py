@@ -60,7 +60,7 @@ async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
     return 0 if result.call_form else 1
 
 
-_AUDITED = (events.FilesChanged, events.FilesRestored, events.ModeChanged, events.RuleRevoked, PlanDecided)
+_AUDITED = (events.FilesChanged, events.FilesRestored, events.ModeChanged, events.RuleRevoked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,8 @@ def audit_rows(history: Sequence[events.Envelope]) -> Iterator[AuditRow]:
                 decided = ", ".join(filter(None, (by, rule, f"run instead: {edited}" if edited else "")))
             case events.HostReached(host=host, why_not=why_not, sent_bytes=sent, received_bytes=received):
                 lines = [f"connection: {host}, {why_not or f'sent {sent} bytes, received {received}'}"]
+            case PlanDecided(by=by, rules=rules):
+                decided = ", ".join((f"by {by}", *rules))
             case _ if not isinstance(event, _AUDITED):
                 continue
         yield AuditRow(envelope.time, sanitize_line(event.agent), sanitize_line(lines[0])[:300], sanitize_line(decided))

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from lmtui import __version__
 from lmtui.config import Config
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.host import chat_routes, connect, routes
+from lmtui.host import connect, routes
 from lmtui.host.access import ApiAccess
 from lmtui.host.attach import AttachEndpoint, is_unix
 from lmtui.host.endpoints import ApiContext, openapi_page, tell_error
@@ -42,7 +42,6 @@ _LOCK_LIMIT_S = 0.5
 ENDPOINTS = (
     *routes.ROUTES,
     *(each for feature in features() if feature.routes for each in feature.load(feature.routes)),
-    *chat_routes.ROUTES,
 )
 
 
