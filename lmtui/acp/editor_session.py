@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from acp import schema
@@ -49,7 +48,6 @@ _STOP_REASONS: dict[events.TurnReason, schema.StopReason] = {
     events.TurnReason.INTERRUPTED: "cancelled",
 }
 _LOOK_S = 1.5
-_OWN_MODEL = "(default)"  # which one that is, the server says with its first answer
 _Value = tuple[str, str, str | None]
 _MODES: list[_Value] = [(str(mode), str(mode).capitalize(), note) for mode, note in MODE_NOTES.items()]
 ConfigOption = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
@@ -77,7 +75,6 @@ class EditorSession:
         self._editor, self.host, self.session = editor, host, session
         self._notes = notes
         self._projection = Projection(host.workspace, session.id)
-        self._questions = PermissionRequests(editor, host.workspace, session.id)
         self._found: Sequence[ServerFound] = ()
         self._told_commands: list[schema.AvailableCommand] | None = None
         self._short: dict[str, str] = {}  # the commands that stand for a longer one
@@ -147,7 +144,7 @@ class EditorSession:
                 self._queued = queued
 
     async def _ask(self, event: ApprovalRequested) -> None:
-        answer = await self._questions.approval(event, self._projection.call_id(event.agent, event.call_id))
+        answer = await self._approval(event, self._projection.call_id(event.agent, event.call_id))
         if self._asked.pop(event.approval_id, None) is None:
             return
         if answer is None:
@@ -207,7 +204,7 @@ class EditorSession:
         """Return the selectors of mode and model with their values."""
         used = last_model(self.session.history())
         name = used.model or used.default_model if used is not None else ""
-        current = f"{_root(used.url) if used is not None else ''} {name or _OWN_MODEL}"
+        current = f"{_root(used.url) if used is not None else ''} {name or '(default)'}"
         models: dict[str, _Value] = {current: (current, name or "The server's own", None)}
         for server in self._found:
             for model in server.chat_models:
@@ -302,7 +299,7 @@ class EditorSession:
             return False
         proposal_id = plans.open.proposal_id
         grants = plans.grants(plans.open.proposal).rules
-        answer = await self._questions.plan(plans.open, grants=grants)
+        answer = await self._plan_answer(plans.open, grants=grants)
         if not answer:
             return False
         try:
@@ -393,14 +390,14 @@ class EditorSession:
 
     async def _is_yes(self, question: str, text: str) -> bool:
         options = [option("yes", "Yes", "allow_once"), option("no", "No", "reject_once")]
-        is_yes = await self._questions.pick(question, text, options) == "yes"
+        is_yes = await self._pick(question, text, options) == "yes"
         if not is_yes:
             self._say("No changes made.\n")
         return is_yes
 
     async def _choose(self, asked: command.Choose, name: str) -> Started:
         options = [option(key, f"{key}: {note}" if note else key, "allow_once") for key, note in asked.choices.items()]
-        chosen = await self._questions.pick(asked.title, "", [*options, option("", "None of them", "reject_once")])
+        chosen = await self._pick(asked.title, "", [*options, option("", "None of them", "reject_once")])
         return await self._finish(await asked.then(chosen), name) if chosen else None
 
     async def _restore(self, asked: command.ConfirmRestore) -> None:
@@ -410,6 +407,100 @@ class EditorSession:
         elif changes is not None and await self._is_yes(f"{plan.action}?", changes_text(plan.changes) or "nothing"):
             await changes.apply(plan)
             self._say(f"{plan.action} done: {changes_text(plan.changes)}\n")
+
+    # -- questions ----------------------------------------------------------------------------------------------------------
+
+    async def _approval(self, event: ApprovalRequested, call_id: str) -> Answer | None:
+        """Return the answer to an approval, None where the user dismissed it: that stops the turn."""
+        units = self._units(event)
+        places = [place for unit in units for place in unit.places]
+        if not places and event.path:
+            places = diff_parts(self.host.workspace, event.path, event.diff)[1]
+        call = _call(call_id, _asked(event), kind_of(event.tool), self._content(event, units), places)
+        chosen = await self._permission(call, list(_options(event, is_divisible=len(units) > 1)))
+        if chosen == "parts":
+            return await self._by_parts(event, call_id, units)
+        return _answer(chosen)
+
+    async def _plan_answer(self, event: PlanProposed, *, grants: Sequence[str]) -> str:
+        """Return which answer the user gave to a plan: `APPROVE`, `APPROVE_WITH_GRANTS`, or an empty string."""
+        options = [option(APPROVE, "Approve the plan", "allow_once")]
+        if grants:
+            text = f"Approve the plan and what it names ({len(grants)} rules for this session)"
+            options.append(option(APPROVE_WITH_GRANTS, text, "allow_always"))
+        options.append(option("no", "Keep planning", "reject_once"))
+        lines = [*proposal_lines(event.proposal), *(f"allow {escape_invisible_line(rule)}" for rule in grants)]
+        content = text_content("\n".join(lines))
+        call = _call(f"{event.proposal_id}-answer", "Approve this plan?", "switch_mode", [content])
+        chosen = await self._permission(call, options)
+        return chosen if chosen in (APPROVE, APPROVE_WITH_GRANTS) else ""
+
+    async def _pick(self, title: str, text: str, options: Sequence[schema.PermissionOption]) -> str:
+        """Return the id of the option that the user picked, empty where they picked none."""
+        content = [text_content(text)] if text else []
+        return (
+            await self._permission(_call(f"question-{abs(hash((title, text)))}", title, "other", content), list(options)) or ""
+        )
+
+    async def _permission(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> str | None:
+        """Return the id of what was chosen, empty where it was dismissed, None where the editor cannot ask."""
+        asked = schema.RequestPermissionRequest(session_id=self.session.id, tool_call=call, options=options)
+        try:
+            answer = await self._editor.request("session/request_permission", dumped(asked))
+            found = schema.RequestPermissionResponse.model_validate(answer).outcome
+        except (RequestError, ConnectionError, ValidationError):
+            return None
+        chosen = found.option_id if isinstance(found, schema.AllowedOutcome) else ""
+        return chosen if chosen in {each.option_id for each in options} else ""
+
+    async def _by_parts(self, event: ApprovalRequested, call_id: str, units: Sequence[_Unit]) -> Answer | None:
+        kept: list[int] = []
+        for number, unit in enumerate(units):
+            where = escape_invisible_line(unit.path)
+            title = f"{where}: change {number + 1} of {len(units)}"
+            call = _call(call_id, title, kind_of(event.tool), unit.content, unit.places)
+            options = [option("yes", "Accept this change", "allow_once"), option("no", "Reject this change", "reject_once")]
+            if number + 1 < len(units):
+                options.insert(1, option("rest", "Accept this and all others", "allow_once"))
+                options.append(option("end", "Reject this and all others", "reject_once"))
+            chosen = await self._permission(call, options)
+            if not chosen:
+                return _answer(chosen)
+            kept += [number] if chosen == "yes" else range(number, len(units)) if chosen == "rest" else []
+            if chosen in ("rest", "end"):
+                break
+        if not kept:
+            return Answer(events.Outcome.NO)
+        return Answer(events.Outcome.ONCE, hunks=None if len(kept) == len(units) else tuple(kept))
+
+    def _units(self, event: ApprovalRequested) -> list[_Unit]:
+        """Return what can be answered one by one, by its number."""
+        if event.parts:
+            return [unit for part, own in zip(event.parts, units_of(event.parts), strict=True) for unit in self._of(part, own)]
+        contents, places = diff_parts(self.host.workspace, event.path, event.diff)
+        if len(contents) != event.hunks or event.hunks < 2:
+            return []
+        return [_Unit(event.path, [content], [place]) for content, place in zip(contents, places, strict=True)]
+
+    def _of(self, part: EffectPart, own: range) -> Iterator[_Unit]:
+        contents, places = diff_parts(self.host.workspace, part.path, part.diff, is_new=part.kind is EffectKind.CREATED)
+        if len(own) == len(contents) > 1:
+            yield from (_Unit(part.path, [each], [place]) for each, place in zip(contents, places, strict=True))
+            return
+        words = text_content(f"{part.kind}: {escape_invisible_line(part.path)}")
+        yield from (_Unit(part.path, [*contents] or [words], places[:1]) for _ in own)
+
+    def _content(self, event: ApprovalRequested, units: Sequence[_Unit]) -> list[ToolContent]:
+        lines = [event.text] if event.text.strip() and not event.diff else []
+        lines += [f"Why: {sanitize_line(event.why)}"] if event.why else []
+        lines += [f"Not covered by your rules: {'; '.join(event.uncovered)}"] if event.uncovered else []
+        told = ", ".join(part for part in (event.limits, event.sandbox) if part)
+        lines += [sanitize_line(told)] if told else []
+        diffs: list[ToolContent] = [each for unit in units for each in unit.content]
+        if not diffs and event.diff:
+            is_new = not any(hunk.old for hunk in hunks_of(event.diff))
+            diffs = [*diff_parts(self.host.workspace, event.path, event.diff, is_new=is_new)[0]] or [text_content(event.diff)]
+        return [*([text_content("\n".join(lines))] if lines else []), *diffs]
 
 
 def trust_note(host: SessionHost) -> str:
@@ -452,7 +543,6 @@ def _select(name: Literal["mode", "model"], about: str, current: str, values: It
 
 
 _TITLE_CHARS = 200
-CANNOT_ASK = "the editor cannot ask the user"
 APPROVE, APPROVE_WITH_GRANTS = "approve", "approve_with_grants"
 
 
@@ -470,113 +560,10 @@ class _Unit:
     places: list[schema.ToolCallLocation]
 
 
-class PermissionRequests:
-    """Asks the user of one session.
-
-    Args:
-        editor: who asks.
-        workspace: the folder of the session.
-        session_id: the session's id.
-    """
-
-    def __init__(self, editor: Editor, workspace: Path, session_id: str) -> None:
-        self._editor, self._workspace, self._session_id = editor, workspace, session_id
-
-    async def approval(self, event: ApprovalRequested, call_id: str) -> Answer | None:
-        """Return the answer to an approval, None where the user dismissed it: that stops the turn."""
-        units = self._units(event)
-        places = [place for unit in units for place in unit.places]
-        if not places and event.path:
-            places = diff_parts(self._workspace, event.path, event.diff)[1]
-        call = _call(call_id, _asked(event), kind_of(event.tool), self._content(event, units), places)
-        chosen = await self._choose(call, list(_options(event, is_divisible=len(units) > 1)))
-        if chosen == "parts":
-            return await self._by_parts(event, call_id, units)
-        return _answer(chosen)
-
-    async def plan(self, event: PlanProposed, *, grants: Sequence[str]) -> str:
-        """Return which answer the user gave to a plan: `APPROVE`, `APPROVE_WITH_GRANTS`, or an empty string."""
-        options = [option(APPROVE, "Approve the plan", "allow_once")]
-        if grants:
-            text = f"Approve the plan and what it names ({len(grants)} rules for this session)"
-            options.append(option(APPROVE_WITH_GRANTS, text, "allow_always"))
-        options.append(option("no", "Keep planning", "reject_once"))
-        lines = [*proposal_lines(event.proposal), *(f"allow {escape_invisible_line(rule)}" for rule in grants)]
-        content = text_content("\n".join(lines))
-        call = _call(f"{event.proposal_id}-answer", "Approve this plan?", "switch_mode", [content])
-        chosen = await self._choose(call, options)
-        return chosen if chosen in (APPROVE, APPROVE_WITH_GRANTS) else ""
-
-    async def pick(self, title: str, text: str, options: Sequence[schema.PermissionOption]) -> str:
-        """Return the id of the option that the user picked, empty where they picked none."""
-        content = [text_content(text)] if text else []
-        return await self._choose(_call(f"question-{abs(hash((title, text)))}", title, "other", content), list(options)) or ""
-
-    async def _choose(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> str | None:
-        """Return the id of what was chosen, empty where it was dismissed, None where the editor cannot ask."""
-        asked = schema.RequestPermissionRequest(session_id=self._session_id, tool_call=call, options=options)
-        try:
-            answer = await self._editor.request("session/request_permission", dumped(asked))
-            found = schema.RequestPermissionResponse.model_validate(answer).outcome
-        except (RequestError, ConnectionError, ValidationError):
-            return None
-        chosen = found.option_id if isinstance(found, schema.AllowedOutcome) else ""
-        return chosen if chosen in {each.option_id for each in options} else ""
-
-    async def _by_parts(self, event: ApprovalRequested, call_id: str, units: Sequence[_Unit]) -> Answer | None:
-        kept: list[int] = []
-        for number, unit in enumerate(units):
-            where = escape_invisible_line(unit.path)
-            title = f"{where}: change {number + 1} of {len(units)}"
-            call = _call(call_id, title, kind_of(event.tool), unit.content, unit.places)
-            options = [option("yes", "Accept this change", "allow_once"), option("no", "Reject this change", "reject_once")]
-            if number + 1 < len(units):
-                options.insert(1, option("rest", "Accept this and all others", "allow_once"))
-                options.append(option("end", "Reject this and all others", "reject_once"))
-            chosen = await self._choose(call, options)
-            if not chosen:
-                return _answer(chosen)
-            kept += [number] if chosen == "yes" else range(number, len(units)) if chosen == "rest" else []
-            if chosen in ("rest", "end"):
-                break
-        if not kept:
-            return Answer(events.Outcome.NO)
-        return Answer(events.Outcome.ONCE, hunks=None if len(kept) == len(units) else tuple(kept))
-
-    def _units(self, event: ApprovalRequested) -> list[_Unit]:
-        """Return what can be answered one by one, by its number."""
-        if event.parts:
-            return [unit for part, own in zip(event.parts, units_of(event.parts), strict=True) for unit in self._of(part, own)]
-        contents, places = diff_parts(self._workspace, event.path, event.diff)
-        if len(contents) != event.hunks or event.hunks < 2:
-            return []
-        return [_Unit(event.path, [content], [place]) for content, place in zip(contents, places, strict=True)]
-
-    def _of(self, part: EffectPart, own: range) -> Iterator[_Unit]:
-        contents, places = diff_parts(self._workspace, part.path, part.diff, is_new=part.kind is EffectKind.CREATED)
-        if len(own) == len(contents) > 1:
-            yield from (_Unit(part.path, [each], [place]) for each, place in zip(contents, places, strict=True))
-            return
-        words = text_content(f"{part.kind}: {escape_invisible_line(part.path)}")
-        yield from (_Unit(part.path, [*contents] or [words], places[:1]) for _ in own)
-
-    def _content(self, event: ApprovalRequested, units: Sequence[_Unit]) -> list[ToolContent]:
-        lines = [event.text] if event.text.strip() and not event.diff else []
-        lines += [f"Why: {sanitize_line(event.why)}"] if event.why else []
-        lines += [f"Not covered by your rules: {'; '.join(event.uncovered)}"] if event.uncovered else []
-        told = ", ".join(part for part in (event.limits, event.sandbox) if part)
-        lines += [sanitize_line(told)] if told else []
-        diffs: list[ToolContent] = [each for unit in units for each in unit.content]
-        if not diffs and event.diff:
-            is_new = not any(hunk.old for hunk in hunks_of(event.diff))
-            diffs = [*diff_parts(self._workspace, event.path, event.diff, is_new=is_new)[0]] or [text_content(event.diff)]
-        return [*([text_content("\n".join(lines))] if lines else []), *diffs]
-
-
 def _answer(chosen: str | None) -> Answer | None:
     """Return the answer that was chosen; None where the question was dismissed."""
     if chosen is None:
-        return Answer(events.Outcome.NO, feedback=CANNOT_ASK)
+        return Answer(events.Outcome.NO, feedback="the editor cannot ask the user")
     return Answer(events.Outcome(chosen)) if chosen else None
 
 

@@ -25,6 +25,7 @@ from starlette.responses import Response
 from lmtui import __version__
 from lmtui.app.archive import archive_of, bare_history
 from lmtui.app.host import Runtime, encode_event
+from lmtui.app.session_models import last_model
 from lmtui.commands.command import Begin, CommandContext, Output
 from lmtui.commands.session_commands import set_mode
 from lmtui.commands.table import command_table, run_unasked
@@ -74,8 +75,8 @@ def _last(session: Session, kind: type[events.Event]) -> Any:
 
 def model_of(session: Session) -> str:
     """Return the model that answers, empty where that is not known yet."""
-    changed = _last(session, events.ModelChanged)
-    return (changed.model or changed.default_model) if changed is not None else ""
+    used = last_model(session.history())
+    return used.model or used.default_model if used is not None else ""
 
 
 def needs_answer(session: Session) -> bool:
@@ -99,9 +100,9 @@ async def listed(
         is_open = {each.id: each for runtime in runtimes for each in runtime.sessions}
         for row in rows:
             session = is_open.get(row.id)
-            is_running, needs = (session.is_running, needs_answer(session)) if session is not None else (False, False)
-            own = {"folder": str(path), "is_open": session is not None, "is_running": is_running, "needs_answer": needs}
-            own["clients"] = api.hub.watchers[row.id]
+            own = {"folder": str(path), "is_open": session is not None, "clients": api.hub.watchers[row.id]}
+            own["is_running"] = session is not None and session.is_running
+            own["needs_answer"] = session is not None and needs_answer(session)
             found.append(wire.SessionInfo(**{**asdict(row), **own}))
     found.sort(key=lambda each: each.updated, reverse=True)
     return {"sessions": found[:limit]}
