@@ -42,8 +42,8 @@ ALLOWED_CALLS = {
     ("lmtui/sandbox/selftest.py", "_owner_problem"),
     ("lmtui/sandbox/host_paths.py", "check_workspace"),  # before anything runs inside: .git and .lmagent must not be links
     ("lmtui/sandbox/host_paths.py", "<genexpr>"),
-    ("lmtui/app/demo.py", "fresh_folder"),
-    ("lmtui/app/demo.py", "<genexpr>"),
+    ("lmtui/app/host.py", "fresh_folder"),
+    ("lmtui/app/host.py", "<genexpr>"),
 }
 
 TRACER = r"""
