@@ -29,7 +29,7 @@ from tests.tui.fakes import FakeHost, FakeSession
 
 TURNS = 20
 SIZES = ((160, 45), (120, 35), (80, 24), (160, 45))
-SCREENS = (("f2", "escape"), ("f10", "escape"), ("f11", "escape"), ("f1", "escape"), ("ctrl+p", "escape"), ("alt+w", "escape"))
+SCREENS = (("f2", "escape"), ("f10", "escape"), ("f11", "escape"), ("f1", "escape"), ("ctrl+p", "escape"))
 WARM_UP = 2
 TOKENS_A_PIECE, TOKENS_PER_S = 7, 200
 BEAT_S = 0.02

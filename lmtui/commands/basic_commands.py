@@ -60,5 +60,5 @@ BASIC: tuple[Command, ...] = (
     Command("app.theme", Scope.APP, "Theme", "Choose a color theme.", slash=("theme",), argument="[name]", values="themes",
         runs="app.run_command('app.theme')"),
     Command("app.mouse", Scope.APP, "Toggle mouse", "Leave the mouse to the terminal for selecting text, or take it back.",
-        ("alt+m",), "mouse", ("mouse",), is_first=True, is_rare=True),
+        hint="mouse", slash=("mouse",), is_rare=True),
 )  # fmt: skip

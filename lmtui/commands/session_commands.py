@@ -128,7 +128,7 @@ async def choose_mode(context: CommandContext, name: str) -> Result:
 
 
 SESSIONS: tuple[Command, ...] = (
-    Command("session.list", Scope.WORKBENCH, "Sessions", "List all sessions; open, search, rename, fork, export or delete one.",
+    Command("session.list", Scope.WORKBENCH, "Sessions", "List all sessions; open, search, rename, close or delete one.",
         ("f2",), "sessions", ("sessions",), "[text]", is_first=True,
         aliases={"agents": "", "projects": ""}, handler=list_sessions, instead="`lmtui sessions`"),
     Command("session.resume", Scope.WORKBENCH, "Resume", "Open an earlier session.", slash=("resume",), argument="[id]",
@@ -153,9 +153,6 @@ MORE_SESSIONS: tuple[Command, ...] = (
         is_first=True, is_rare=True),
     Command("session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",),
         is_first=True, is_rare=True),
-    Command("session.tab", Scope.WORKBENCH, "Session tab", "Go to the first tab of the header; Alt+2 to Alt+9 to others.",
-        tuple(f"alt+{number}" for number in range(1, 10)), runs="show_tab({0|1|2|3|4|5|6|7|8})", is_first=True,
-        is_rare=True),
     Command("session.fork", Scope.WORKBENCH, "Fork session",
         "Continue in a copy of this session, up to the message under the cursor.", slash=("fork",)),
     Command("session.export", Scope.WORKBENCH, "Export session", "Write this session to a file: md, html or jsonl.",

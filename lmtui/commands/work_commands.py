@@ -141,7 +141,8 @@ def _count(typed: str) -> int:
 
 async def undo(context: CommandContext, typed: str) -> ConfirmRestore:
     """Take back what the last steps did to files."""
-    count, changes = _count(typed), _changes(context)
+    changes = _changes(context)
+    count = min(_count(typed), max(1, sum(not step.is_undone for step in changes.steps())))
     return ConfirmRestore(lambda: changes.plan_undo(count), "last step" if count == 1 else f"last {count} steps")
 
 
@@ -243,14 +244,14 @@ WORK: tuple[Command, ...] = (
         ("changes",), "[file]", is_first=True, handler=show_changes, instead="`git diff`, or files_changed of --output json"),
     Command("undo.last", Scope.WORKBENCH, "Undo", "Undo the file changes of the last steps; shows a preview first.", ("alt+u",),
         "undo", ("undo",), "[n]", is_first=True, handler=undo, instead=SCREEN),
-    Command("undo.again", Scope.WORKBENCH, "Redo", "Redo what was undone; shows a preview first.", ("alt+y",), "redo",
-        (), "[n]", is_first=True, handler=redo, aliases={"redo": ""}, instead=SCREEN),
+    Command("undo.again", Scope.WORKBENCH, "Redo", "Redo what was undone; shows a preview first.",
+        hint="redo", argument="[n]", handler=redo, aliases={"redo": ""}, instead=SCREEN),
     Command("merge.show", Scope.WORKBENCH, "Merge changes",
         "Review the unmerged changes of try mode; keep or drop them.", slash=("merge",), handler=merge, instead=SCREEN),
     Command("undo.rewind", Scope.WORKBENCH, "Rewind", "Go back to before one of your messages, with or without the files.",
         ("alt+r",), "rewind", ("rewind",), is_first=True),
-    Command("rules.show", Scope.WORKBENCH, "Permission rules", "Show all rules and their sources; revoke a rule.", ("f12",),
-        "rules", ("rules",), is_first=True, instead="the options --allow and --deny", aliases={"permissions": ""},
+    Command("rules.show", Scope.WORKBENCH, "Permission rules", "Show all rules and their sources; revoke a rule.",
+        hint="rules", slash=("rules",), instead="the options --allow and --deny", aliases={"permissions": ""},
         tab=("Permissions", "Rules")),
     Command("trust.show", Scope.WORKBENCH, "Workspace trust",
         "Review what this folder wants to enable, and what you trust; revoke trust.", slash=("trust",),
@@ -259,12 +260,12 @@ WORK: tuple[Command, ...] = (
         is_first=True, is_rare=True, aliases={"zoom": ""}),
     Command("settings.show", Scope.WORKBENCH, "Settings", "Show all settings with their sources, and change them.",
         ("f11",), "settings", ("settings",), is_first=True, aliases={"config": ""}, instead="`lmtui config`"),
-    Command("files.find", Scope.WORKBENCH, "Find file", "Find a workspace file by part of its path.", ("alt+l",), "find a file",
-        (), "WORDS", is_first=True, aliases={"find-file": ""}),
+    Command("files.find", Scope.WORKBENCH, "Find file", "Find a workspace file by part of its path.",
+        argument="WORDS", aliases={"find-file": ""}),
     Command("chat.find", Scope.WORKBENCH, "Search conversation", "Search this session, including folded parts.", ("ctrl+f",),
         "search", (), "WORDS", is_first=True, aliases={"search": ""}, instead='`lmtui sessions --search "WORDS"`'),
     Command("window.show", Scope.WORKBENCH, "Context", "Show what fills the context window; fold, leave out or pin parts.",
-        ("alt+w",), "context", ("context",), is_first=True, tab=("Usage", "Context")),
+        slash=("context",), tab=("Usage", "Context")),
     Command("cache.show", Scope.WORKBENCH, "Trace", "Show where the time of each step went, and what the cache saved.",
         slash=("cache",), aliases={"trace": ""}, tab=("Usage", "Trace"), is_rare=True),
     Command("room.make", Scope.WORKBENCH, "Compact", "Summarize the conversation now; optional text says what to keep.",
@@ -273,7 +274,7 @@ WORK: tuple[Command, ...] = (
         slash=("budget",), argument="[budget or off]", handler=show_budget, instead='the option --budget "WORDS"',
         is_rare=True),
     Command("plan.ask", Scope.WORKBENCH, "Plan", "Plan a task in read-only mode; without a task, show the proposed plan.",
-        ("alt+d",), "plan", ("plan",), "[task]", is_first=True, handler=plan_first,
+        slash=("plan",), argument="[task]", handler=plan_first,
         aliases={"deep": DEEP}, instead='`lmtui plan "TASK"`'),
     Command("model.choose", Scope.WORKBENCH, "Model",
         "List the models of all servers; switch this session to one, load or unload.", ("alt+e",), "model", ("model",),

@@ -149,6 +149,7 @@ async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Com
     announce(agent, request)
     partial.begin()
     completion: Completion | None = None
+    asked, is_switched = _asked(agent), False
     async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
         async for piece in pieces:
             partial.see(piece)
@@ -156,6 +157,11 @@ async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Com
                 completion = piece
             else:
                 _show(agent, piece)
+            is_switched = isinstance(piece, RetryChunk) and _asked(agent) != asked
+            if is_switched:
+                break
+    if is_switched:  # the user chose another model meanwhile
+        return await _answer(agent, agent.request(agent.state.model.settings, request.hold), partial)
     if completion is None:
         raise ProviderError(Fault.CUT, "the model's answer has no end")
     if completion.quoted and agent.is_weak and _is_meant(agent, completion.quoted):
@@ -183,6 +189,11 @@ async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Com
     elif agent.model.known.calling.worked:
         agent.model.known.keep(call_form=agent.model.known.calling.form, note=agent.model.known.calling.why)
     return replace(completion, message=message)
+
+
+def _asked(agent: Agent) -> tuple[str, str]:
+    """Return the server and the model that a request goes to now."""
+    return agent.services.provider.url, agent.state.model.settings.model
 
 
 def _use_form(agent: Agent, change: FormChange) -> None:

@@ -26,7 +26,7 @@ _NAMES = {str(each.value) for each in Keys} | {f"f{number}" for number in range(
 _SAME_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+[": "escape"}
 _CHARACTERS = {",": "comma", "?": "question_mark", "/": "slash", ".": "full_stop", "+": "plus", "-": "minus", " ": "space"}
 _WORKBENCH = frozenset({Scope.APP, Scope.WORKBENCH, Scope.PROMPT, Scope.MOVING, Scope.LINES, Scope.FILES})
-_LISTS = frozenset({Scope.SETTINGS, Scope.REVOKE, Scope.PICKER, Scope.MOVING})
+_LISTS = frozenset({Scope.SETTINGS, Scope.PICKER, Scope.MOVING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,6 @@ def read_keymap(file: Path) -> Keymap:
             keys[command_id] = _read(command_id, value)
         except ValueError as error:
             problems.append(f"{file}: {command_id}: {error}")
-    own, tabs = {key for each in keys.values() for key in each}, command("session.tab")
-    if own & {*tabs.keys}:
-        keys.setdefault(tabs.id, tuple("" if key in own else key for key in tabs.keys))
     for command_id, problem in _collisions(keys):
         del keys[command_id]
         problems.append(f"{file}: {command_id}: {problem}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,17 +25,15 @@ if TYPE_CHECKING:
 
 
 MOST_OPEN = 20
-MOST_MARKS = 200
 _MOST_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class SavedSessions:
-    """The ids of the open sessions, the one on screen, and those that are marked."""
+    """The ids of the open sessions, and of the one on screen."""
 
     ids: Annotated[tuple[str, ...], Field(alias="open")] = ()
     active: str = ""
-    marks: frozenset[str] = field(default_factory=frozenset)
 
 
 _SAVED = TypeAdapter(SavedSessions)
@@ -64,8 +62,7 @@ class OpenStore:
         """
         ids = [each for each in opened.ids if each != opened.active][-(MOST_OPEN - 1) :]
         ids += [opened.active] if opened.active else []
-        marks = frozenset(sorted(opened.marks)[-MOST_MARKS:])
-        kept = SavedSessions(tuple(sorted(ids)), opened.active, marks)
+        kept = SavedSessions(tuple(sorted(ids)), opened.active)
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(self._path, _SAVED.dump_json(kept, by_alias=True).decode())
 
@@ -79,7 +76,6 @@ class OpenSessions:
         self.counts: list[Callable[[], int]] = []  # how many agents work for each feature
         self._app = app
         self.parked: dict[str, SessionSummary] = {}
-        self.marks: set[str] = set()
         self._wakes: dict[str, asyncio.Event] = {}
         self._workers: dict[str, Worker[None]] = {}
 

@@ -32,7 +32,7 @@ from lmtui.tui.keymap import rebind
 from lmtui.tui.lines.styled_text import Span
 from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
-from lmtui.tui.modals.models import short_address
+from lmtui.tui.modals.models import EXAMPLE, short_address
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.modals.trust_question import TrustQuestion
 from lmtui.tui.open_sessions import OpenSessions
@@ -171,6 +171,7 @@ class FirstRun(ListDialog[FirstRow, bool]):
     def do_run(self, _: FirstRow | None) -> None:
         """Look for servers again, which is done after this."""
         self._found = None
+        self.say("Looked again", "$text-muted")
         self.show(self._rows())
 
     async def do_test(self, _: FirstRow | None) -> None:
@@ -186,7 +187,7 @@ class FirstRun(ListDialog[FirstRow, bool]):
         """Ask for the address of a server until one answers, or it is left."""
         problem, url = "", ""
         while True:
-            asked = AskText("Server URL", value=url, placeholder="http://localhost:8080", problem=problem)
+            asked = AskText("Server URL", value=url, placeholder=EXAMPLE, problem=problem, is_needed=True)
             typed = await self.app.push_screen_wait(asked)
             url = typed or ""
             problem = await self._use(url, "") if url else ""
@@ -205,6 +206,7 @@ class FirstRun(ListDialog[FirstRow, bool]):
             if problem:
                 asked = AskText("API key", problem=f"✗ {problem}", placeholder=url, is_secret=True)
                 if (typed := await self.app.push_screen_wait(asked)) is None:
+                    self.say(f"✗ {problem}", "$error")
                     return ""
                 self._keys[url] = typed
             self.say(f"Connecting to {sanitize_line(model or url)}…", "$text-muted")

@@ -108,7 +108,7 @@ def activity_text(state: SessionState, now: datetime) -> str:
     if state.approvals:
         return f"{pluralize(len(state.approvals), 'approval')} needed · {first_key(command('session.next_waiting'))}"
     if state.waits:
-        return f"plan ready for review · {first_key(command('plan.ask'))}"
+        return f"plan ready for review · {first_key(command('session.next_waiting'))}"
     if not state.turn.is_running:
         if state.turn.wakes is not None:
             return f"◔ wakes {moment_text(state.turn.wakes, now, LocalZone())}"
@@ -205,11 +205,10 @@ def _tab(view: SessionView, number: int, now: datetime, most: int, *, is_active:
     name_style = f"{'bold $warning' if state.waits else 'bold $text' if is_active else '$text-muted'} {ground}"
     sign, sign_style = tab_sign(state, now)
     tab = Content.assemble(
-        (f" {number + 1} ", f"$text-muted {ground}"),
-        (fit(_tab_title(state), most), name_style),
+        (f" {fit(_tab_title(state), most)}", name_style),
         (f" {sign} ", f"{sign_style} {ground}"),
     )
-    return tab.stylize(Style.from_meta({"verb": f"show_tab({number})"}))
+    return tab if is_active else tab.stylize(Style.from_meta({"verb": f"show_tab({number})"}))
 
 
 def _tab_title(state: SessionState) -> str:
@@ -360,7 +359,7 @@ def start_rows(state: SessionState, last: SessionSummary | None, now: datetime, 
     return [
         *found,
         StartRow("Server", server, key_part("model.choose", 0, "models").content),
-        StartRow("Sandbox", Content.styled(sandbox, sandbox_style(state)), key_part("rules.show", 0, "rules").content),
+        StartRow("Sandbox", Content.styled(sandbox, sandbox_style(state)), Content("")),
     ]
 
 
@@ -403,9 +402,9 @@ def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
     """Return the commands of the screen on top, and what escape does there; None if it is not a dialog."""
     question = getattr(top, "question", None)
     if question is not None:
-        shown = command("question.reply"), command("question.chat").ways[0]
-        found: Sequence[Command] = shown if question.dialog.letters.type_on is not None else ()
-        return found, "back" if question.dialog.inner else question.closing
+        shown = [command("question.reply")] if question.dialog.letters.type_on is not None else []
+        shown += [command("question.chat").ways[0]] if question.dialog.fit.chat.can_scroll else []
+        return shown, "back" if question.dialog.inner else question.closing
     return top.key_verbs() if isinstance(top, VeiledScreen) else None
 
 
@@ -438,5 +437,5 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
         left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in TYPED_SIGNS]
         left += place.notes
     if not place.has_mouse:
-        left += [Part(f"mouse off  {first_key(command('app.mouse'))} on", "$warning", 1)]
+        left += [Part("mouse off · /mouse turns it on", "$warning", 1)]
     return left, [key_part(each, rank, verb) for each, verb, rank in EVERYWHERE]

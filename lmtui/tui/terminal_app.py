@@ -265,7 +265,7 @@ class ThemedApp(App[int]):
         draw = getattr(self.screen, "draw", None)
         if draw is not None:
             draw()
-        words = "lmtui uses the mouse again" if self.has_mouse else "the terminal uses the mouse; Alt+M gives it back to lmtui"
+        words = "lmtui uses the mouse again" if self.has_mouse else "the terminal uses the mouse; /mouse gives it back to lmtui"
         self.tell(words)
 
     def action_suspend(self) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -359,6 +359,17 @@ async def test_a_silent_server_is_told_of_and_the_provider_knows_whether_somebod
     assert told == ["http://fake/v1 has not answered for 560 s. Wait (it may still be reading the prompt) or stop the turn."]
     assert rig.provider.requests[0].is_attended == is_attended
     assert (len(rig.of("retry_scheduled")), ending(rig).text) == (1, "whole")
+
+
+async def test_a_retry_goes_to_the_model_that_was_chosen_meanwhile() -> None:
+    def dead() -> Iterator[StreamChunk]:
+        rig.session.set_model("other")
+        yield RetryChunk(1, 3, 0.0, "gone")
+        yield from answer("old")
+
+    rig = Rig(FakeProvider(dead(), answer("new")))  # type: ignore[arg-type]  # not all of it is asked for
+    await ran(rig)
+    assert (rig.provider.requests[-1].model, ending(rig).text) == ("other", "new")
 
 
 async def test_only_a_call_that_waited_for_its_approval_did_not_run() -> None:

@@ -85,6 +85,7 @@ class FakeMcp:
 
     def restart(self, name: str) -> None:
         self.restarted.append(name)
+        self.put(replace(self.known[name], state=ServerState.STARTING))
 
     def enable(self, name: str, *, is_on: bool) -> None:
         self.put(replace(self.known[name], state=ServerState.READY if is_on else ServerState.OFF))

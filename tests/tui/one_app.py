@@ -117,7 +117,6 @@ class _Start:
         while app.screen is not bench:
             await app.pop_screen()
         app.sessions.parked.clear()
-        app.sessions.marks.clear()
         for known in vars(bench.ready.approvals).values():
             if isinstance(known, set | dict):
                 known.clear()

@@ -167,7 +167,7 @@ async def approval_batch(driver: Driver) -> None:
     session.ask("a2", "edit", tool="edit", diff=DIFF, path="parser/lexer.py", sandbox=SANDBOX, agent="reviewer")
     session.ask("a3", "pypi.org:443", tool="network", why="pypi.org is not on the list of hosts", agent="tester")
     await live_approval(driver)
-    await driver.press("b", to="Batch")
+    await driver.press("r", to="Batch")
     driver.host.clock.forward(1)
     await driver.press("end")
     await driver.until(lambda: getattr(driver.app.screen, "shows_live", False))
@@ -251,7 +251,7 @@ async def rules(driver: Driver) -> None:
     """Every rule."""
     await at_work(driver)
     driver.host.session.fake_rules = list(RULES)
-    await driver.press("f12", to="Rules")
+    await driver.type("/rules", "Rules")
 
 
 async def trust(driver: Driver) -> None:

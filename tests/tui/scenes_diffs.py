@@ -67,7 +67,7 @@ async def with_changes(driver: Driver) -> None:
 async def changes_against_git(driver: Driver) -> None:
     """What differs from the last commit."""
     await with_changes(driver)
-    await driver.press("4")
+    await driver.press("right", "right")
     await driver.press("down", "r")
 
 

@@ -67,7 +67,7 @@ async def effect_review(driver: Driver) -> None:
     """What a session did in its overlay is looked at, a hunk of it dropped."""
     await driver.app.push_screen(EffectReviewScreen(FakeReview(), "Merge", "3 commands"))
     await driver.until_screen("EffectReviewScreen")
-    await driver.press("down", "down", "down", "right_square_bracket", "down", "space")
+    await driver.press("down", "down", "down", "c", "down", "space")
 
 
 EFFECT = """\

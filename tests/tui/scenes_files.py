@@ -76,7 +76,7 @@ async def tree(driver: Driver) -> None:
     await with_files(driver)
     await driver.press("enter")
     await driver.until_shown("tokens.py", "#files")
-    await driver.press("full_stop")
+    await driver.press("s")
     driver.app.workbench.say("")
     await driver.settle()
 

@@ -65,7 +65,7 @@ async def plan_read(driver: Driver) -> None:
 async def plan_grants(driver: Driver) -> None:
     """What the plan names is listed before it is allowed."""
     await plan_read(driver)
-    await driver.press("g", to="PlanGrants")
+    await driver.press("a", to="PlanGrants")
     await driver.wake()
 
 

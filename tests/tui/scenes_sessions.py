@@ -76,7 +76,7 @@ async def log_filtered(driver: Driver) -> None:
 
 
 async def many_sessions(driver: Driver) -> None:
-    """Several sessions are open, one waits, one is marked."""
+    """Several sessions are open, one waits."""
     play_work(driver.host.session)
     await driver.settle()
     workbench = driver.app.workbench
@@ -93,7 +93,6 @@ async def many_sessions(driver: Driver) -> None:
     third.begin_turn("Rename it everywhere.")
     third.say("212 of 212 files are renamed, and all tests pass.")
     third.end_turn()
-    driver.app.sessions.marks.add(third.id)
     driver.host.clock.forward(90)
 
 

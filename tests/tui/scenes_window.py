@@ -17,7 +17,7 @@ async def window_use(driver: Driver) -> None:
     play_work(driver.host.session)
     await driver.settle()
     driver.host.session.emit(UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192))
-    await driver.press("alt+w", to="ContextList")
+    await driver.type("/context", "ContextList")
     await driver.press("down", "down", "down", "down", "down", "down")
 
 

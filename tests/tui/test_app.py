@@ -8,6 +8,7 @@ from textual.events import AppBlur
 
 from lmtui.core.errors import ConfigError
 from lmtui.tui.app import LmtuiApp
+from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench import Starting
 from tests.tui.driving import SMALL, Driver, running
@@ -89,7 +90,9 @@ async def test_a_session_that_breaks_is_said_and_the_app_goes_on() -> None:
 async def test_quitting_asks_once_while_an_agent_works_and_a_second_time_leaves() -> None:
     async with running() as driver:
         await driver.type("work")
-        await driver.press("ctrl+q", to="Confirm")
+        await driver.app.push_screen(Confirm("Another question?", ""))
+        await driver.press("ctrl+q")
+        assert "Quit while an agent is working?" in driver.text()
         await driver.pilot.press("ctrl+q")
         await driver.until(lambda: driver.host.is_closed)
     assert driver.app.return_code == 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from textual.binding import Binding
@@ -7,6 +8,7 @@ from textual.binding import Binding
 from lmtui.commands.command import SlashCall
 from lmtui.commands.table import command_table
 from lmtui.tui.commands import COMMANDS, Scope, bindings, hint_text, of_scope
+from lmtui.tui.controllers.command_controller import HAS_PALETTE
 from tests.sets import for_each
 
 
@@ -18,11 +20,18 @@ def test_ids_and_slash_names_are_unique() -> None:
     assert len(listed) <= 40
 
 
+def test_keys_are_few_and_what_has_none_is_found_in_a_palette() -> None:
+    keys = {key for each in COMMANDS for way in each.ways for key in way.keys if key}
+    assert len(keys) <= 60
+    assert len([key for key in keys if re.fullmatch(r"f\d+|alt\+.+", key)]) <= 24
+    scopes = (Scope.APP, *HAS_PALETTE)
+    assert [each.id for each in COMMANDS if not each.keys and each.scope not in scopes] == []
+
+
 WINS_OVER_THE_APP = {
     "plan.toggle",
     "prompt.complete",
     "question.why",
-    "reading.close",
     "log.in_chat",  # the log has no next call
     "viewer.file",  # until the text has the keys
 }
@@ -31,8 +40,7 @@ NAMED = command_table()
 MEETING = [
     (Scope.APP, Scope.WORKBENCH, Scope.PROMPT),
     *((Scope.APP, Scope.MOVING, scope) for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)),
-    *((Scope.APP, scope) for scope in (Scope.EDIT, Scope.REVOKE)),
-    (Scope.APP, Scope.MOVING, Scope.READING),
+    (Scope.APP, Scope.EDIT),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.LOG),
     (Scope.APP, Scope.PICKER),

@@ -53,7 +53,7 @@ async def what_follows_an_answer_is_seen_and_a_question_left_for_later_keeps_the
 @cases.at(SMALL)
 async def escapes_in_a_row_do_not_stop_the_turn_that_works(driver: Driver) -> None:
     await driver.type("go")
-    await driver.press("alt+l")
+    await driver.type("/find-file")
     driver.app.workbench._stop.WITHIN_S = 1000.0
     for _ in range(2):
         await driver.pilot.press("escape")

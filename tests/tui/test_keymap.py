@@ -8,8 +8,6 @@ from lmtui.tui.options import StartOptions
 from tests.sets import for_each
 from tests.tui.driving import running
 
-TABS = [f"alt+{number}" for number in range(1, 10)]
-
 
 def read(folder: Path, text: str) -> Keymap:
     file = folder / "keys.toml"
@@ -51,7 +49,7 @@ def test_a_keymap_is_read(tmp_path: Path, text: str, keys: dict[str, tuple[str, 
 )
 def test_what_cannot_be_is_named_and_the_rest_holds(tmp_path: Path, line: str, words: str) -> None:
     found = read(tmp_path, f'# mine\nmode.choose = "alt+9"\n{line}\n')
-    assert dict(found.keys) == {"mode.choose": ("alt+9",), "session.tab": (*TABS[:8], "")}
+    assert dict(found.keys) == {"mode.choose": ("alt+9",)}
     (problem,) = found.problems
     assert words in problem
 
@@ -59,8 +57,6 @@ def test_what_cannot_be_is_named_and_the_rest_holds(tmp_path: Path, line: str, w
 def test_two_commands_may_change_places(tmp_path: Path) -> None:
     found = read(tmp_path, 'session.new = "f2"\nsession.list = "f4"\n')
     assert found == Keymap({"session.new": ("f2",), "session.list": ("f4",)})
-    found = read(tmp_path, 'layout.files = "alt+1"\nsession.list = "alt+5"\n')
-    assert found.keys["session.tab"] == ("", *TABS[1:4], "", *TABS[5:])
 
 
 @for_each("text", ["session.new = ", "\0", "[" * 5000])

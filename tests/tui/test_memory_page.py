@@ -70,13 +70,13 @@ async def how_many_wait_is_in_the_key_row_and_what_was_edited_and_moved_is_kept_
     await driver.until_screen("AskText")
     await driver.press("end", "!", "enter", to="MemoryList")
     assert f"{RULE}!" in driver.text("#memory-state")
-    await driver.press("s")
+    await driver.press("space")
     await driver.until(lambda: "all folders" in driver.text("#memory-state"))
     assert not memory_of(driver).done
     await driver.press("y")
     await driver.until(lambda: "2 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p1", f"{RULE}!", MemoryScope.USER)]
-    await driver.press("home", "down", "s", "y", to="Reading")
+    await driver.press("home", "down", "space", "y", to="Reading")
     assert len(memory_of(driver).done) == 1
 
 
@@ -104,7 +104,7 @@ async def notes_are_edited_moved_added_and_forgotten(driver: Driver) -> None:
     await driver.press("end", "!", "enter", to="MemoryList")
     changed = replace(first, text=f"{first.text}!")
     await driver.until(lambda: memory_of(driver).done == [("change", first, changed)])
-    await driver.press("s")
+    await driver.press("space")
     moved = replace(changed, scope=MemoryScope.USER)
     await driver.until(lambda: memory_of(driver).done[-1] == ("change", changed, moved))
     await driver.press("/", *"make docs", "enter")

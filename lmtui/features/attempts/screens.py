@@ -42,7 +42,7 @@ class AttemptList(ListDialog[Attempt, None]):
         Column("time", 6, is_right=True, from_width=72), Column("result", 15),
     )  # fmt: skip
     VERBS = (
-        ("yes", "use"), ("mark", "choose hunks…"), ("run", "run again"), ("stop", "stop"), ("output", "open session"),
+        ("yes", "use"), ("edit", "choose hunks…"), ("run", "run again"), ("stop", "stop"), ("output", "open session"),
         ("no_all", "discard all"),
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ class AttemptList(ListDialog[Attempt, None]):
         if row is None:
             return EMPTY, ()
         text = nothing_text(row) if row.effect is None or row.effect.is_empty else "\n".join(row.effect.lines()[:_MOST_FILES])
-        return text, self.verbs(*(("stop",) if row.is_over else ("yes", "picker.open", "mark")))
+        return text, self.verbs(*(("stop",) if row.is_over else ("yes", "picker.open", "edit")))
 
     def cells(self, row: Attempt) -> Sequence[Cell]:
         """Return an attempt in columns."""
@@ -127,7 +127,7 @@ class AttemptList(ListDialog[Attempt, None]):
         page = CallPage(title, note, lambda _: [], patches_of(row.effect.ordered))
         _ = self.app.push_screen(OutputScreen(lambda _: page, tab="Attempt"))
 
-    def do_mark(self, row: Attempt) -> None:
+    def do_edit(self, row: Attempt) -> None:
         """Choose which files and hunks of an attempt are kept."""
         review = self._attempts.review(row.number, self._session_id)
         about = fit(sanitize_line(self._attempts.task), max(8, self.app.size.width // 3))

@@ -35,7 +35,7 @@ class JobList(ListDialog[JobRecord, str | None]):
 
     NAME, HEADING, TAB, CHOOSING = "jobs", "Jobs", "jobs.show", "open"
     COLUMNS = (Column(most=1), Column("job"), Column("when", 24), Column("last run", 16))
-    VERBS = (("add", "new"), ("run", "run now"), ("pause", "pause"), ("delete", "remove"))
+    VERBS = (("add", "new"), ("run", "run now"), ("switch", "pause"), ("delete", "remove"))
 
     def __init__(self, jobs: Jobs, now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class JobList(ListDialog[JobRecord, str | None]):
     def about(self, row: JobRecord | None) -> tuple[str, Sequence[Command]]:
         """Return all there is to know of a job; without any, only a new one can be made."""
         if row is None:
-            return EMPTY, self.verbs("picker.open", "run", "pause", "delete")
+            return EMPTY, self.verbs("picker.open", "run", "switch", "delete")
         return job_text(row, self._now()), self.verbs()
 
     def act(self) -> None:
@@ -79,7 +79,7 @@ class JobList(ListDialog[JobRecord, str | None]):
         _ = await self._jobs.run_now(job.id)
         self.say(f"due now: {sanitize_line(job.title)}", "$warning")
 
-    async def do_pause(self, job: JobRecord) -> None:
+    async def do_switch(self, job: JobRecord) -> None:
         """Pause a job, or let it go on."""
         _ = await (self._jobs.pause if job.is_enabled else self._jobs.resume)(job.id)
         self.say(f"{'paused' if job.is_enabled else 'resumed'}: {sanitize_line(job.title)}", "$warning")

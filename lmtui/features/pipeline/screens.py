@@ -185,9 +185,8 @@ class PipelineList(ListDialog[Item, None]):
         Column("lines", 12, is_right=True, from_width=72),
     )  # fmt: skip
     VERBS = (
-        ("yes", "answer…"), ("output", "open session"), ("diff", "diff"), ("run", "retry"), ("switch", "skip"),
-        ("pause", "pause"), ("edit", "edit"), ("mark", "pause plan"), ("add", "new plan…"), ("load", "plans…"),
-        ("stop", "stop"),
+        ("yes", "answer…"), ("output", "open session"), ("diff", "diff"), ("run", "retry"), ("no", "skip"),
+        ("switch", "pause"), ("edit", "edit"), ("stop", "stop"), ("add", "new plan…"), ("load", "plans…"),
     )  # fmt: skip
     REFRESH_S = LOOK_S
     DEFAULT_CSS = "PipelineList #pipeline-box .list-about { max-height: 45%; }"
@@ -253,10 +252,9 @@ class PipelineList(ListDialog[Item, None]):
         plan = self._plan
         if plan is None or row is None:
             return NO_PLANS, [each for each in self.verbs() if each.id == "list.add"]
-        usable = _usable(plan, row) | ({"stop"} if self._plans.is_running else set())
-        usable |= {"load"} if len(self._plans.known) > 1 else set()
-        words = {"list.mark": "resume plan"} if is_halted(self._plans, plan) else {}
-        words |= {"list.pause": "resume"} if isinstance(row, PipelineTask) and row.is_paused else {}
+        usable = _usable(plan, row) | ({"load"} if len(self._plans.known) > 1 else set())
+        words = {"list.stop": "resume plan"} if is_halted(self._plans, plan) else {}
+        words |= {"list.switch": "resume"} if isinstance(row, PipelineTask) and row.is_paused else {}
         verbs = [replace(each, hint=words.get(each.id, each.hint)) for each in self.verbs(*(self.verb_names - usable))]
         return content_of(detail_lines(plan, row, self.table.content_width - 3, self._now())), verbs
 
@@ -294,22 +292,19 @@ class PipelineList(ListDialog[Item, None]):
         """Make a failed task ready again."""
         await self._change(task, TaskAction.RETRY)
 
-    async def do_switch(self, task: PipelineTask) -> None:
+    async def do_no(self, task: PipelineTask) -> None:
         """Skip a task; those after it go on."""
         await self._change(task, TaskAction.SKIP)
 
-    async def do_pause(self, task: PipelineTask) -> None:
+    async def do_switch(self, task: PipelineTask) -> None:
         """Pause a task, or go on with it."""
         await self._change(task, TaskAction.RESUME if task.is_paused else TaskAction.PAUSE)
 
-    async def do_mark(self, _: Item) -> None:
-        """Pause the plan, or go on with it."""
-        if (plan := self._plan) is not None:
-            await self._plans.pause(plan.id, is_paused=not is_halted(self._plans, plan))
-
     async def do_stop(self, _: Item) -> None:
-        """Ask, then stop the work."""
-        if await self.app.push_screen_wait(Confirm(*STOP)):
+        """Go on with a plan that is paused or stopped; else ask, then stop the work."""
+        if (plan := self._plan) is not None and is_halted(self._plans, plan):
+            await self._plans.pause(plan.id, is_paused=False)
+        elif await self.app.push_screen_wait(Confirm(*STOP)):
             await self._plans.stop()
 
     async def do_add(self, _: Item | None) -> None:
@@ -364,15 +359,15 @@ def is_halted(plans: WorkspacePipeline, plan: PipelinePlan) -> bool:
 
 def _usable(plan: PipelinePlan, item: Item) -> set[str]:
     """Return the verbs that count for a task or a question."""
-    usable = {"mark", "add"} | ({"yes"} if plan.open_questions else set())
+    usable = {"stop", "add"} | ({"yes"} if plan.open_questions else set())
     if not isinstance(item, PipelineTask):
         return usable
     is_working = item.state in WORKING
     usable |= {"output"} if item.attempts and not is_working else set()
     usable |= {"diff"} if any(each.patch for each in item.attempts) else set()
     usable |= {"run"} if item.state is State.FAILED else set()
-    usable |= {"switch"} if item.state in (State.READY, State.FAILED) else set()
-    usable |= {"pause"} if item.state not in OVER else set()
+    usable |= {"no"} if item.state in (State.READY, State.FAILED) else set()
+    usable |= {"switch"} if item.state not in OVER else set()
     return usable | ({"edit"} if not is_working and item.state not in OVER else set())
 
 

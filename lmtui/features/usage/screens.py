@@ -97,7 +97,7 @@ class UsageList(ListDialog[tuple[str, UsageRow], None]):
         """Read the logs."""
         self.box.count(RANGE_NAMES[self._chosen])
         report = self._report = await self._usage.report(self._chosen)
-        more = "" if report.range is UsageRange.ALL else " Press s to count other days."
+        more = "" if report.range is UsageRange.ALL else " Press Space to count other days."
         self.table.empty_text = empty_text(report) + more
         self._draw_head()
         found: list[tuple[str, UsageRow] | str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from textual import work
 from textual.content import Content
 
 from lmtui.commands.work_commands import NO_CHANGES
@@ -13,7 +12,7 @@ from lmtui.core.permissions.rules import SOURCES, Rule
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import Changes, Restoration
-from lmtui.tui.commands import Command, Scope, key_of, of_scope
+from lmtui.tui.commands import Command, Scope, key_of
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, join_roles, pad
@@ -38,21 +37,20 @@ EMPTY = f"No rules yet. {key_of('request.always')} in an approval adds one."
 class Rules(ListDialog[Rule | str, None]):
     """Lists the rules of a session by what they say."""
 
-    NAME, HEADING, TAB, SCOPE, CHOOSING = "rules", "Rules", "rules.show", Scope.REVOKE, ""
+    NAME, HEADING, TAB, CHOOSING = "rules", "Rules", "rules.show", ""
+    VERBS = (("delete", "revoke"),)
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
 
-    def on_mount(self) -> None:
-        self.call_after_refresh(self._read)
-
-    def _read(self) -> None:
+    async def rows(self) -> Sequence[Rule | str]:
+        """Return the rules below what they do."""
         rows: list[Rule | str] = []
         for effect in GROUPS:
             rules = [rule for rule in self._session.rules if rule.effect == effect]
             rows += ["", effect, *rules] if rules else []
-        self.show(rows[1:])
+        return rows[1:]
 
     def key(self, row: Rule | str) -> str:
         """Return what a rule says and where it is from."""
@@ -70,24 +68,15 @@ class Rules(ListDialog[Rule | str, None]):
         """Return a rule whole."""
         if row is None or isinstance(row, str):
             return EMPTY, ()
-        return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}", of_scope(Scope.REVOKE)
+        return f"{escape_invisible_line(str(row))}  ·  {sanitize_line(row.source)}", self.verbs()
 
-    @work(group="rules", exclusive=True)
-    async def action_rules_revoke(self) -> None:
-        """Ask, then revoke the marked rule."""
-        rule = self.current
-        if not isinstance(rule, Rule):
-            return
+    async def do_delete(self, rule: Rule) -> None:
+        """Ask, then revoke a rule."""
         text = f"{escape_invisible_line(str(rule))}  ({sanitize_line(rule.source)})\n{after_words(rule)}"
-        if not await self.app.push_screen_wait(Confirm("Revoke this rule?", text)):
-            return
-        try:
+        if await self.app.push_screen_wait(Confirm("Revoke this rule?", text)):
             self._session.revoke(rule)
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
-            return
-        self._read()
-        self.say(f"revoked: {escape_invisible_line(str(rule))}. {after_words(rule)}", "$warning")
+            self.show(await self.rows())
+            self.say(f"revoked: {escape_invisible_line(str(rule))}. {after_words(rule)}", "$warning")
 
 
 def after_words(rule: Rule) -> str:
@@ -98,7 +87,7 @@ def after_words(rule: Rule) -> str:
 
 
 _VERBS = {"undo": "undo", "redo": "redo", "restore": "revert", "rewind": "rewind"}
-_DONE = {"undo": f"Undone · {key_of('undo.again')} redo", "redo": f"Redone · {key_of('undo.last')} undo"}
+_DONE = {"undo": "Undone · /redo does it again", "redo": f"Redone · {key_of('undo.last')} undo"}
 
 
 class RestoreQuestion(Question[str | None]):

@@ -186,7 +186,7 @@ def group_of(each: Command) -> str:
     return next((name for name, ids in GROUPS.items() if each.id.startswith(tuple(ids.split()))), "General")
 
 
-HAS_PALETTE = Scope.WORKBENCH, Scope.CHANGES, Scope.VIEWER, Scope.SIDE, Scope.AGENT, Scope.REVOKE
+HAS_PALETTE = Scope.WORKBENCH, Scope.CHANGES, Scope.VIEWER, Scope.SIDE, Scope.AGENT
 
 
 def _choice(each: Command, group: str) -> Choice:
@@ -234,7 +234,9 @@ class Help(Picker):
 
     def verbs(self, *left_out: str) -> list[Command]:
         """Return what can be done in the list."""
-        return [*super().verbs(*left_out), *(of_scope(Scope.HELP) if self.hidden else ())]
+        runs = self.current is not None and command(self.current.id).scope in (Scope.APP, Scope.WORKBENCH)
+        shown = super().verbs(*left_out, *([] if runs else ["picker.open"]))
+        return [*shown, *(of_scope(Scope.HELP) if self.hidden else ())]
 
     def action_help_all(self) -> None:
         """Show all keys."""
@@ -257,6 +259,7 @@ class AppController:
     def __init__(self, app: ThemedApp, keep_theme: Callable[[str], None]) -> None:
         self._app, self._keep_theme = app, keep_theme
         self._recent: list[str] = []
+        self._leaving: Confirm | None = None
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -268,15 +271,15 @@ class AppController:
 
     def asks_to_leave(self, running: int, unmerged: int = 0) -> bool:
         """Ask before leaving while agents work or files are not merged; False where nothing is asked, or it was already."""
-        if self._app.options.is_attached or not (running or unmerged) or isinstance(self._app.screen, Confirm):
+        if self._app.options.is_attached or not (running or unmerged) or self._app.screen is self._leaving:
             return False
         count = "an agent is working" if running == 1 else f"{running} agents are working"
         works = "Turns stop; their work is saved, and sessions can be resumed.\n" if running else ""
         waits = f"{UNMERGED.format(files=pluralize(unmerged, 'file'))}\n" if unmerged else ""
         text = f"{works}{waits}Press {key_of('app.leave')} again to quit."
         title = f"Quit while {count}?" if running else "Quit without merging?"
-        confirm = Confirm(title, text, "quit")
-        _ = self._app.push_screen(confirm, lambda is_sure: self._app.leave_now(0) if is_sure else None)
+        self._leaving = Confirm(title, text, "quit")
+        _ = self._app.push_screen(self._leaving, lambda is_sure: self._app.leave_now(0) if is_sure else None)
         return True
 
     @property
@@ -286,7 +289,9 @@ class AppController:
 
     def _show_help(self) -> None:
         """Show what the keys do where one is, and the usual commands."""
-        if self._here != Scope.HELP:
+        if isinstance(self._app.screen, Help):
+            _ = self._app.screen.dismiss(None)
+        else:
             screen, focused = self._app.screen, self._app.focused
             if isinstance(screen, VeiledScreen):
                 here = [replace(each, id=each.id.partition("#")[0]) for each in screen.key_verbs()[0]]

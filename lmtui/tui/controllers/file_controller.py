@@ -276,7 +276,9 @@ class FileController:
 
     async def _edit(self) -> None:
         marked = self._tree.current
-        if marked is not None and marked.kind != "dir":
+        if marked is not None and marked.kind == "dir":
+            self._workbench.say("a folder has no text to edit")
+        elif marked is not None:
             self.work(tried(self._workbench, self._edit_file(marked.path), "warning"))
 
     async def _edit_file(self, path: str) -> None:

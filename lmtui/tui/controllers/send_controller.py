@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.timer import Timer
 
 from lmtui.core.sanitize import sanitize_line
-from lmtui.tui.key_bindings import EARLY, first_key
+from lmtui.tui.key_bindings import EARLY, first_key, hint_text
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.prompt_store import PromptStore, Typed
 from lmtui.tui.timing import call_after
@@ -38,7 +38,7 @@ class Sending:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
-        return {"prompt.take_back": self._take_back, "prompt.drop": self._drop}
+        return {"prompt.take_back": self._take_back}
 
     def send(self, event: Prompt.Submitted) -> None:
         """Send a text, run a command of the user's own, or with nothing typed go on with what an interrupt left waiting."""
@@ -83,21 +83,14 @@ class Sending:
             self._workbench.say("! runs a shell command; !! hides it from the model")
 
     def _take_back(self, _: str) -> None:
-        self._workbench.prompt.put_before(self._last_waiting())
-        self._workbench.prompt.focus()
-        self._workbench.draw()
-
-    def _drop(self, _: str) -> None:
-        text = self._last_waiting()
-        self._workbench.say(f"discarded: {sanitize_line(text)}" if text else "nothing is queued")
-        self._workbench.draw()
-
-    def _last_waiting(self) -> str:
-        """Take the last text that waits out of the queue; empty where none waits."""
         active = self._workbench.active
         if active is not None and active.state.queued:
-            return active.session.waiting.drop(len(active.state.queued) - 1)
-        return self._unsent.pop().typed.text if self._unsent else ""
+            text = active.session.waiting.drop(len(active.state.queued) - 1)
+        else:
+            text = self._unsent.pop().typed.text if self._unsent else ""
+        self._workbench.prompt.put_before(text)
+        self._workbench.prompt.focus()
+        self._workbench.draw()
 
     def queue_content(self) -> Content | None:
         """Return what waits for the next step, and what for the end of the turn; None if nothing."""
@@ -117,8 +110,7 @@ class Sending:
                 lines.append(head + Content.styled(fit(text, room), "$text"))
         if not lines:
             return None
-        keys = [EARLY.by_id(command) for command in ("prompt.take_back", "prompt.drop")]
-        words = " · ".join(f"{first_key(key)} {key.hint}" for key in keys)
+        words = hint_text([EARLY.by_id("prompt.take_back")])
         send = f"{first_key(EARLY.by_id('prompt.send'))} to send · " if is_paused else ""
         return Content("\n").join([*lines, Content.styled(f"{' ' * LABEL_CELLS}{send}{words}", "$text-muted")])
 

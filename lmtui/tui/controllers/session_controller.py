@@ -1,4 +1,4 @@
-"""What can be done with sessions from the main screen: list, go through, fork, export, mark, close; and open them again."""
+"""What can be done with sessions from the main screen: list, go through, fork, export, close; and open them again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.modals.switcher import FORMS, SessionActions, SessionRow, Switcher
+from lmtui.tui.modals.switcher import SessionActions, SessionRow, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.workbench_api import Handler, WorkbenchApi, tried, wanted_session
 
 _RANKS = {"waits": 0, "writing": 1}
+FORMS = (
+    Choice("md", "Markdown", "a file to read and to share"),
+    Choice("html", "one HTML page", "for a browser; loads nothing"),
+    Choice("jsonl", "JSON lines", "every event, as the log has it"),
+)
 MOST_MESSAGES = 200
 MESSAGE_CELLS = 52
 FRESH_FOR = timedelta(hours=1)  # a session whose last turn is older is offered, not opened
@@ -83,7 +88,6 @@ class SessionController:
         store = OpenStore(self._folder, host.workspace)
         kept = await asyncio.to_thread(store.read)
         self._kept = kept
-        workbench.sessions.marks |= kept.marks
         try:
             found = await asyncio.to_thread(host.archive.look_up, kept.ids)
         except LmtuiError:
@@ -102,7 +106,7 @@ class SessionController:
         """Keep which sessions are open now."""
         sessions = self._workbench.sessions
         active = sessions.active.session.id if sessions.active is not None else ""
-        opened = SavedSessions(tuple(sessions.order), active, frozenset(sessions.marks))
+        opened = SavedSessions(tuple(sessions.order), active)
         if self._store is not None and opened != self._kept and active:
             self._kept = opened
             self._work(self._write(self._store))
@@ -118,7 +122,7 @@ class SessionController:
 
     def _list(self) -> None:
         if self._workbench.sessions.host is not None:
-            actions = SessionActions(self.delete, self.close, self.fork, self.export, self.toggle_mark)
+            actions = SessionActions(self.delete, self.close)
             switcher = Switcher(self._workbench.sessions, actions, now=self._workbench.now, others=self._others)
             _ = self._workbench.app.push_screen(switcher, self._picked)
 
@@ -190,7 +194,6 @@ class SessionController:
         await self._workbench.panes.forget(session_id)
         if was_active:
             _ = await self.open()
-        self._workbench.sessions.marks.discard(session_id)
         self.changed()
 
     async def close(self, session_id: str) -> None:
@@ -202,11 +205,11 @@ class SessionController:
         sessions.forget(session_id)
         if view is not None:
             await view.session.close()
-            if patch := saved_patch(view.session.history()):
-                self._workbench.say(f"unmerged changes saved as a patch: {sanitize_line(patch)}", "warning")
             await self._workbench.panes.forget(session_id)
         if was_active:
             _ = await self.open(next(iter([*before[-1:], *sessions.order]), ""))
+        if view is not None and (patch := saved_patch(view.session.history())):
+            self._workbench.say(f"unmerged changes saved as a patch: {sanitize_line(patch)}", "warning")
         self.changed()
 
     async def fork(self, session_id: str, seq: int = 0) -> str:
@@ -220,11 +223,6 @@ class SessionController:
             path = await host.archive.export(session_id, chosen)
             self._workbench.app.notify(f"written to {sanitize_line(str(path))}", title="Exported", markup=False)
             self._workbench.say(f"exported to {sanitize_line(str(path))}")
-
-    def toggle_mark(self, session_id: str) -> None:
-        self._workbench.sessions.marks ^= {session_id}
-        self.changed()
-        self._workbench.draw()
 
     # -- the one on screen ----------------------------------------------------------------------------------------------
 

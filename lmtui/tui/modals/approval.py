@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -209,9 +211,18 @@ class Approval(Question[Decided]):
     def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""
 
+        def answered(text: str, result: Decided) -> None:
+            if result == Answer(Outcome.ONCE):
+                result = Answer(Outcome.ONCE, edited=text)
+            if result not in (None, Dismissed.TYPING, Dismissed.AWAY):
+                _ = self.dialog.dismiss(result)
+
         def run(text: str) -> None:
+            edited = replace(self.request, text=text, can_try=False)
             if self.is_danger and text == self.request.text:
                 self.dialog.close_inner()  # it has its own key
+            elif dangers_of(edited):
+                self.dialog.ask(Approval(edited, self.state), partial(answered, text))
             elif text.strip():
                 _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
@@ -265,8 +276,10 @@ class HunkApproval(Approval):
         super().__init__(request, state, DiffView(SPLIT_FROM, heading=self._heading))
 
     def begin(self) -> None:
-        """Show the change."""
+        """Show the change, at the first hunk that is not decided."""
         self._diff.show_patches(_divided(self.request))
+        if self._decided:
+            self.dialog.call_after_refresh(lambda: self._go_to(self._next_open(0)))
 
     def take_over(self, before: Question[Any]) -> None:
         """Go on with what was decided."""
@@ -346,9 +359,12 @@ class HunkApproval(Approval):
     def _decide(self, *, is_accepted: bool) -> None:
         self._decided[self._current] = is_accepted
         self.dialog.picked = ""
+        self._go_to(self._next_open(self._current))
+
+    def _next_open(self, at: int) -> int:
+        """Return the next hunk from one on that is not decided, else the first one, else the one itself."""
         open_ones = [number for number in range(self.request.hunks) if number not in self._decided]
-        later = [number for number in open_ones if number > self._current]
-        self._go_to((later or open_ones or [self._current])[0])
+        return next((number for number in open_ones if number >= at), next(iter(open_ones), at))
 
     def _go_to(self, hunk: int) -> None:
         self._diff.scroller.go_to_hunk(hunk)

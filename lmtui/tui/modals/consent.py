@@ -266,7 +266,7 @@ class ChatBehind:
 
     def cover(self, top: int | None) -> None:
         """Keep the end of the conversation above a row of the screen; None: it is free again."""
-        bench = self.workbench
+        bench, could_scroll = self.workbench, self.can_scroll
         if bench is not None and bench.panes.current is not None and (top, self._covered) != (None, None):
             panes, view = bench.panes, bench.panes.current.transcript
             if self._covered is not None and self._covered is not view:
@@ -276,6 +276,13 @@ class ChatBehind:
                 panes.follow_chat()
             panes.cover_end(0 if top is None else max(0, view.region.bottom - top))
             self._covered = view if top is not None else None
+            if self.can_scroll is not could_scroll:
+                self._dialog.draw_keys()
+
+    @property
+    def can_scroll(self) -> bool:
+        """Tell whether there is more of the conversation than can be seen."""
+        return self._covered is not None and self._covered.max_scroll_y > 0
 
     def give_back_place(self) -> None:
         """Go back to where the reader was before the question came."""
@@ -447,7 +454,7 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         body, bench = self.question.body, self.fit.chat.workbench
         if bench is not None:
             self.letters.type_on, self.letters.was_typing = bench.type_on, bool(bench.typed_text)
-            bench.draw_focus()
+        self.draw_keys()
         self.question.begin()
         body.focus()
         self.draw()
@@ -590,18 +597,17 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
 
     def _tell_keys(self) -> None:
         self.fit.later()
-        if (bench := self.fit.chat.workbench) is not None:
-            bench.draw_focus()
+        self.draw_keys()
 
     def action_why(self) -> None:
         """Say why it is asked, what the answers mean, and which other keys there are; again: the answers."""
         if self.inner is not None:
             self.close_inner()
             return
-        shown = self._choices.drawn
-        ways = [
-            way for each in (*self.question.choices(), *of_scope(Scope.QUESTION)) if each.id not in shown for way in each.ways
-        ]
+        left_out = {*self._choices.drawn, *(() if self.letters.type_on is not None else ("question.reply",))}
+        left_out |= set() if self.fit.chat.can_scroll else {"question.chat"}
+        found = (*self.question.choices(), *of_scope(Scope.QUESTION))
+        ways = [way for each in found if each.id not in left_out for way in each.ways]
         lines = Content("\n").join([Content(line) for line in self.question.reasons()])
         self.open_inner("", Static(lines, markup=False), f"{hint_text(ways)} · Esc back".removeprefix(" · "))
 
@@ -720,4 +726,4 @@ class ConsentDialog(ModalScreen[Result], ClosedOnce[Result]):
         """Show that the choices count now; a timer that comes early looks again."""
         self.look()
         if not self.is_awake:
-            call_after(self, DEAD_TIME_S / 3, self._wake)
+            call_after(self, DEAD_TIME_S / 2, self._wake)

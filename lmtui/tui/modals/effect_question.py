@@ -241,8 +241,7 @@ class EffectPage(Vertical):
             "effects.toggle": self.toggle,
             "effects.deletions": lambda: self._apply_all(EffectKind.DELETED),
             "effects.everything": self._apply_all,
-            "effects.next": lambda: self._step(1),
-            "effects.previous": lambda: self._step(-1),
+            "effects.hunks": lambda: self.leave_diff() or self.diff.focus(),
             "effects.zoom": self._zoom,
         }
 
@@ -292,16 +291,6 @@ class EffectPage(Vertical):
     def _redraw(self) -> None:
         self.list.redraw()
         self._draw()
-
-    def _step(self, step: int) -> None:
-        """Go to another hunk: from the list into the change, and from its first one back."""
-        at = self.diff.scroller.hunk
-        if not self.is_in_diff:
-            self.diff.focus()
-        elif at + step < 0:
-            _ = self.leave_diff()
-        else:
-            self.diff.scroller.go_to_hunk(at + step)
 
     def _zoom(self) -> None:
         if not self.leave_diff():
@@ -404,7 +393,7 @@ class EffectApproval(Approval):
     scopes = (Scope.EFFECT, Scope.EFFECTS, Scope.REQUEST, Scope.DIFF)
     guarded = ("effect.apply",)
     decisions = ("effect.apply", "effect.no", "effects.toggle", "effects.deletions", "request.because", "effects.everything")
-    at_once: ClassVar[tuple[str, ...]] = ("effects.toggle", "effects.hunk")
+    at_once: ClassVar[tuple[str, ...]] = ("effects.toggle",)
     needs_reading = False
     page: EffectPage
 

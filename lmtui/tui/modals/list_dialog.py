@@ -186,12 +186,12 @@ def _page_of(tab: str) -> list[Command]:
 
 def _tabs(tab: str) -> list[Part]:
     shown = [
-        Content.assemble((f"{number + 1} ", "$text-muted"), (each.tab[1], "bold underline $accent" if each.id == tab else ""))
-        for number, each in enumerate(_page_of(tab))
+        Part(Content.styled(each.tab[1], "bold underline $accent"), "", 1)
+        if each.id == tab
+        else Part(Content(each.tab[1]).stylize(Style.from_meta({"verb": f"show_tab('{each.id}')"})), "", 1)
+        for each in _page_of(tab)
     ]
-    return [
-        Part(text.stylize(Style.from_meta({"verb": f"list_tab({number})"})), "", 1) for number, text in enumerate(shown)
-    ] * (len(shown) > 1)
+    return shown if len(shown) > 1 else []
 
 
 class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
@@ -447,13 +447,17 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
                 await done
             await self._reload()
 
-    async def action_list_tab(self, number: int) -> None:
+    async def action_next_tab(self, step: int) -> None:
+        """Show the next tab of the page, or the one before."""
+        tabs = [each.id for each in _page_of(self.TAB)]
+        if len(tabs) > 1:
+            await self.action_show_tab(tabs[(tabs.index(self.TAB) + step) % len(tabs)])
+
+    async def action_show_tab(self, tab: str) -> None:
         """Show another tab of the page."""
-        tabs = _page_of(self.TAB)
-        if number < len(tabs) and tabs[number].id != self.TAB:
-            with self.app.batch_update():
-                _ = self.dismiss(None)
-                _ = await self.app.run_action(f"app.run_command('{tabs[number].id}')")
+        with self.app.batch_update():
+            _ = self.dismiss(None)
+            _ = await self.app.run_action(f"app.run_command('{tab}')")
 
     def action_list_move(self, step: str) -> None:
         """Mark another row."""

@@ -57,8 +57,9 @@ IN_USE, LOADED, UNLOADED = "●", "○", "·"
 _LOADS: Span = ("◐", "warn")
 BAR_CELLS = 12
 _BAD = ("drops tools", "no tools", "embeds only")
-_OF_MODELS = ("load", "stop", "switch", "test")
+_OF_MODELS = ("load", "stop", "edit", "test")
 LEAST_WINDOW = 512
+EXAMPLE = "http://localhost:8080"
 NOTHING = "No model server answers. Start one and refresh, or add one by its address."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 
@@ -140,7 +141,7 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         Column("size", 8, from_width=56), Column("capabilities"),
     )  # fmt: skip
     VERBS = (
-        ("load", "load"), ("stop", "unload"), ("switch", "role"), ("test", "test"), ("add", "add a server"),
+        ("load", "load"), ("stop", "unload"), ("edit", "role"), ("test", "test"), ("add", "add a server"),
         ("run", "refresh"),
     )  # fmt: skip
 
@@ -250,7 +251,7 @@ class Models(ListDialog[ModelRow, ModelId | None]):
     async def _add(self, at: str) -> None:
         refusing = next((row.server.url for row in self.all_rows if row.server.note in KEY_NOTES), "")
         ask, known = self.app.push_screen_wait, self._url or refusing
-        url: str | None = at or await ask(AskText("Server URL", value=known, placeholder="http://localhost:8080"))
+        url: str | None = at or await ask(AskText("Server URL", value=known, placeholder=EXAMPLE, is_needed=True))
         key = await ask(AskText("API key", placeholder="empty: no key, or the saved one", is_secret=True)) if url else None
         if url and key is not None:
             self._url = url
@@ -260,7 +261,13 @@ class Models(ListDialog[ModelRow, ModelId | None]):
             except LmtuiError as error:
                 self.said(f"✗ {error.full_text()}", is_error=True)
             else:
-                self.said(f"Added {url}; new sessions use it", is_error=False)
+                await self._reload()
+                found = [row.id for row in self.all_rows if row.model is not None and is_same_server(row.server.url, url)]
+                if len(found) == 1:
+                    _ = self.dismiss(found[0])
+                else:
+                    self.show(at=next(iter(found), None))
+                    self.say(f"Added {url}; new sessions use it, Enter this one", "$text")
 
     async def do_load(self, row: ModelRow) -> None:
         """Ask for a window and load a model."""
@@ -283,7 +290,7 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         else:
             self._actions.unload(row.id)
 
-    async def do_switch(self, row: ModelRow) -> None:
+    async def do_edit(self, row: ModelRow) -> None:
         """Ask which kind of work a model is to do."""
         await self._actions.ask_role(*row.id)
 
@@ -293,6 +300,7 @@ class Models(ListDialog[ModelRow, ModelId | None]):
 
     def do_run(self, _: ModelRow | None) -> None:
         """Look for servers again, which is done after every change."""
+        self.say("Looked again", "$text-muted")
 
 
 def read_window(typed: str) -> int | None:

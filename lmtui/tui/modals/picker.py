@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SettingRow
-from lmtui.tui.commands import Command, Scope, bindings, choosing, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, choosing
 from lmtui.tui.lines.page_view import PageView, paragraphs
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.table import BAR_CELLS
@@ -32,15 +32,22 @@ class Confirm(ConsentDialog[bool]):
 
 
 class AskText(VeiledScreen[str | None]):
-    """Asks for a line of text, drawn as dots if it `is_secret`; None where it was left."""
+    """Asks for a line of text, drawn as dots if it `is_secret`, not empty if it `is_needed`; None where it was left."""
 
     BINDINGS = bindings(Scope.APP)
 
     def __init__(
-        self, title: str, *, value: str = "", placeholder: str = "", problem: str = "", is_secret: bool = False
+        self,
+        title: str,
+        *,
+        value: str = "",
+        placeholder: str = "",
+        problem: str = "",
+        is_secret: bool = False,
+        is_needed: bool = False,
     ) -> None:
         super().__init__()
-        self._title = title
+        self._title, self._is_needed = title, is_needed
         self._problem = problem
         self._line = Input(value, placeholder=placeholder, compact=True, select_on_focus=False, password=is_secret)
         self._line.cursor_blink = False
@@ -58,7 +65,10 @@ class AskText(VeiledScreen[str | None]):
 
     @on(Input.Submitted)
     def _done(self, event: Input.Submitted) -> None:
-        _ = self.dismiss(event.value.strip())
+        if event.value.strip() or not self._is_needed:
+            _ = self.dismiss(event.value.strip())
+        else:
+            self.notify(f"Type the {self._title}, or press Esc", markup=False)
 
 
 FRAME_ROWS = 8
@@ -69,9 +79,8 @@ Result = TypeVar("Result")
 class Reading(VeiledScreen[Result | None], Generic[Result]):
     """Shows paragraphs, or what a function from a width to lines makes, with a note below."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.READING, Scope.APP, Scope.MOVING)
-
-    SCOPE: ClassVar[Scope] = Scope.READING
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.APP, Scope.MOVING)
+    SCOPE: ClassVar[Scope] = Scope.PICKER
 
     def __init__(self, title: str, content: Sequence[str] | Callable[[int], list[Line]], note: str = "") -> None:
         super().__init__()
@@ -88,7 +97,7 @@ class Reading(VeiledScreen[Result | None], Generic[Result]):
 
     def key_verbs(self) -> tuple[Sequence[Command], str]:
         """Return what can be done with what is read."""
-        return of_scope(self.SCOPE) if self.SCOPE is not Scope.READING else [], "back"
+        return [], "back"
 
     def on_mount(self) -> None:
         self._page.focus()

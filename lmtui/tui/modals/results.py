@@ -48,6 +48,12 @@ class ClosedOnce(Screen[Result], Generic[Result]):
         """Close the screen with a result, if it is on top."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
+    def draw_keys(self) -> None:
+        """Let the key row of the screen below say what the keys do here."""
+        draw_focus = getattr(self.app.screen_stack[0], "draw_focus", None)
+        if draw_focus is not None and self.is_current:
+            draw_focus()
+
 
 class VeiledScreen(ModalScreen[Result], ClosedOnce[Result], Generic[Result]):
     """A dialog over a veil that leaves the header and the key row bright; under 100 columns it takes the whole width."""
@@ -64,12 +70,6 @@ class VeiledScreen(ModalScreen[Result], ClosedOnce[Result], Generic[Result]):
     def on_screen_resume(self) -> None:
         self.set_class(isinstance(self.app.screen_stack[-2:][0], VeiledScreen), "-over")
         self.draw_keys()
-
-    def draw_keys(self) -> None:
-        """Let the key row of the screen below say what the keys do here."""
-        draw_focus = getattr(self.app.screen_stack[0], "draw_focus", None)
-        if draw_focus is not None and self.is_current:
-            draw_focus()
 
     def key_verbs(self) -> tuple[Sequence[Command], str]:
         """Return what the keys do here, and what escape does."""

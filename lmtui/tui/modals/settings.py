@@ -95,7 +95,8 @@ class SettingsScreen(ListDialog[SettingRow, None]):
         self.show([row if each.name == name else each for each in self.all_rows], name)
         self._changed(row)
         is_overruled = any(each in row.source for each in HIGHER)
-        saved = f"{name} = {sanitize_line(row.value)}  ·  saved in your config.toml"
+        done = "saved in" if text is not None else "removed from"
+        saved = f"{name} = {sanitize_line(row.value)}  ·  {done} your config.toml"
         self.say(after_words(row) if is_overruled else saved, "$text")
         return ""
 

@@ -1,4 +1,4 @@
-"""All sessions, the open ones first: open, new, search, rename, fork, mark, close, export, delete; and other folders."""
+"""All sessions, the open ones first: open, new, search, rename, close, delete; and other folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from lmtui.tui.commands import Command
 from lmtui.tui.lines.styled_text import STYLES, Line, Span, plain, restyle
 from lmtui.tui.modals.list_dialog import Cell, Column, ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm
-from lmtui.tui.modals.results import Choice
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import in_order
@@ -52,7 +51,6 @@ STATE_WORDS = {
     "blocked": "stopped",
     "unverified": "not verified",
 }
-MARK = "★"
 _FEW, _MOST_LIKE, _PAUSE_S = 3, 5, 0.4
 OTHERS = "Other folders"
 
@@ -114,22 +112,14 @@ def preview(row: SessionSummary, state: SessionState | None, now: datetime) -> C
 MOST_SESSIONS = 1000
 READ_S = 0.05
 LIVE_S = 0.25
-FORMS = (
-    Choice("md", "Markdown", "a file to read and to share"),
-    Choice("html", "one HTML page", "for a browser; loads nothing"),
-    Choice("jsonl", "JSON lines", "every event, as the log has it"),
-)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionActions:
-    """What the list can do to sessions, given by id; all raise `LmtuiError`.  `export` asks for a form and says where."""
+    """What the list can do to sessions, given by id; all raise `LmtuiError`."""
 
     delete: Callable[[str], Awaitable[None]]
     close: Callable[[str], Awaitable[None]]
-    fork: Callable[[str], Awaitable[str]]
-    export: Callable[[str], Awaitable[None]]
-    toggle_mark: Callable[[str], None]
 
 
 async def sessions_like(host: SessionHost, words: str, found: Mapping[str, SessionSummary]) -> dict[str, SessionSummary]:
@@ -156,8 +146,7 @@ class Switcher(ListDialog[SessionRow, SessionRow | str | None]):
         Column("tokens", 7, is_right=True, from_width=56),
     )  # fmt: skip
     VERBS = (
-        ("add", "new"), ("edit", "rename"), ("fork", "fork"), ("mark", "mark"), ("stop", "close"), ("delete", "delete"),
-        ("output", "export"),
+        ("add", "new"), ("edit", "rename"), ("stop", "close"), ("delete", "delete"),
     )  # fmt: skip
 
     def __init__(
@@ -189,9 +178,8 @@ class Switcher(ListDialog[SessionRow, SessionRow | str | None]):
         """Return a session in columns; in a search, what was found takes the room of its state."""
         session = row.session
         sign, role = STATES.get(session.state, STATES["new"])
-        star = f"{MARK} " if session.id in self._sessions.marks else ""
         title = sanitize_line(session.title) or "New session"
-        name: Line = ((star, "accent"), (title, "strong" if session.is_open and not row.folder else ""))
+        name: Span = (title, "strong" if session.is_open and not row.folder else "")
         state: Span = (state_words(row, self._now()), role if session.state == "waits" else "muted")
         state = (sanitize_line(session.match), "") if session.match else state
         folder = sanitize_line(Path(row.folder).name) if row.project is None else ""
@@ -303,10 +291,6 @@ class Switcher(ListDialog[SessionRow, SessionRow | str | None]):
         del row
         _ = self.dismiss("")
 
-    def do_mark(self, row: SessionRow) -> None:
-        """Mark a session, or unmark it."""
-        self._actions.toggle_mark(row.session.id)
-
     async def do_edit(self, row: SessionRow) -> None:
         """Give a session another title."""
         title = await self.app.push_screen_wait(AskText("Title", value=sanitize_line(row.session.title)))
@@ -319,18 +303,9 @@ class Switcher(ListDialog[SessionRow, SessionRow | str | None]):
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
             await self._actions.delete(row.session.id)
 
-    async def do_fork(self, row: SessionRow) -> None:
-        """Copy a session; no file changes."""
-        self._at = await self._actions.fork(row.session.id)
-        self.notify("forked; the original stays, and no file was changed", markup=False)
-
     async def do_stop(self, row: SessionRow) -> None:
         """Close a session; it stays in the list."""
         await self._actions.close(row.session.id)
-
-    async def do_output(self, row: SessionRow) -> None:
-        """Write a session to a file."""
-        await self._actions.export(row.session.id)
 
 
 def take_some(rows: Iterator[SessionSummary]) -> tuple[list[SessionSummary], bool]:

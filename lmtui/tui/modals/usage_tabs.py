@@ -59,7 +59,7 @@ class ContextList(ListDialog[ContextRow, None]):
         Column("part"), Column("tokens", 8, is_right=True), Column("share", 6, is_right=True),
         Column("read time", 9, is_right=True, from_width=50), Column("state", 20, from_width=50),
     )  # fmt: skip
-    VERBS = (("fork", "fold"), ("delete", "exclude"), ("run", "restore"), ("pause", "pin"))
+    VERBS = (("stop", "fold"), ("delete", "exclude"), ("run", "restore"), ("switch", "pin"))
 
     def __init__(self, session: Session, state: SessionState) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class ContextList(ListDialog[ContextRow, None]):
             self._shut ^= {self.current.part.name}
             self.reload()
 
-    def do_fork(self, row: ContextRow) -> None:
+    def do_stop(self, row: ContextRow) -> None:
         """Send only the beginning of a result."""
         self._use.fold(row.id)
 
@@ -132,7 +132,7 @@ class ContextList(ListDialog[ContextRow, None]):
         """Send the whole result again."""
         self._use.bring_back(row.id)
 
-    def do_pause(self, row: ContextRow) -> None:
+    def do_switch(self, row: ContextRow) -> None:
         """Pin or unpin a result; a pinned one is never compacted."""
         self._use.pin(row.id, is_pinned=row.item is not None and not row.item.is_pinned)
 

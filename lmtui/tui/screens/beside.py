@@ -44,11 +44,10 @@ def keys_of(scope: str) -> list[BindingType]:
     return bindings(*dict.fromkeys((scope, Scope.TEXT, Scope.SIDE, Scope.APP, Scope.MOVING)))
 
 
-def tab_part(name: str, each: Command, *, is_here: bool, is_numbered: bool = False) -> Part:
-    """Return a tab, with its key if it `is_numbered`; a click on it shows it."""
-    number = f"{first_key(each)} " if is_numbered else ""
-    text = Content.assemble((number, "$text-muted"), (name, "bold underline $accent" if is_here else "$text"))
-    return Part(text if is_here else text.stylize(Style.from_meta({"verb": each.action})))
+def tab_part(name: str, action: str, *, is_here: bool) -> Part:
+    """Return a tab; a click on it does the action, which shows it."""
+    text = Content.styled(name, "bold underline $accent" if is_here else "$text")
+    return Part(text if is_here else text.stylize(Style.from_meta({"verb": action})))
 
 
 class BesideChat(ClosedOnce[bool | None]):
@@ -127,6 +126,11 @@ class BesideChat(ClosedOnce[bool | None]):
         self.fills = not self.fills
         self._place()
 
+    def action_next_tab(self, step: int) -> None:
+        """Show the next tab that has content, or the one before."""
+        tabs = self.tabs()
+        self.action_side_tab(tabs[(tabs.index(self.tab) + step) % len(tabs)] if self.tab in tabs else tabs[0])
+
     def action_side_tab(self, name: str) -> None:
         """Show another tab; the changes that are there already fill the screen, or go back."""
         if name == self.tab == "Changes":
@@ -155,12 +159,14 @@ class BesideChat(ClosedOnce[bool | None]):
         self._tab_note = note
         self._tabs.show(self.tab_parts(), [*note, key_part("app.stop", verb="close")])
 
+    def tabs(self) -> list[str]:
+        """Return the names of the tabs that have content."""
+        tabs = self._panes.side_tabs if self._panes is not None else {}
+        return [name for name in TABS if name == self.tab or (name in tabs and tabs[name]() is not None)]
+
     def tab_parts(self) -> list[Part]:
         """Return the tabs that have content."""
-        tabs = self._panes.side_tabs if self._panes is not None else {}
-        shown = [name for name in TABS if name == self.tab or (name in tabs and tabs[name]() is not None)]
-        ways = dict(zip(TABS, command("side.tab").ways, strict=True))
-        return [tab_part(name, ways[name], is_here=name == self.tab) for name in shown]
+        return [tab_part(name, f"side_tab('{name}')", is_here=name == self.tab) for name in self.tabs()]
 
     def show_keys(self, commands: Iterable[Command]) -> None:
         """Say what the keys do here; the last ones are dropped first if space is short."""

@@ -221,7 +221,7 @@ def restoration(
 ) -> tuple[Awaitable[Restoration], str] | str:
     """Return what takes back a row's file or a hunk of it, with its name; else why nothing does."""
     if view is ChangeView.GIT:
-        return f"nothing goes back to a commit here: run git restore -- {row.path} yourself, or take a step back (1)"
+        return f"nothing goes back to a commit here: run git restore -- {row.path} yourself, or take a step back"
     if not row.path:
         return f"this {'turn' if row.title else 'step'} changed several files: go to one of them first"
     if hunk is not None and hunk < 0:
@@ -233,7 +233,7 @@ def restoration(
     if hunk is not None and row.step is None:
         found = sources.step_of_hunk(row, hunk)
         if found is None:
-            return "Several steps made this change. Press 1 to see them."
+            return "Several steps made this change. Press ← to see them by step."
         step_id, hunk = found[0].id, found[1]
     return sources.changes.plan_restore(step_id, row.path, hunk), what
 
@@ -292,13 +292,17 @@ class ChangesScreen(BesideChat):
         """Return the tabs of the side pane, or the ways to look while there is a list."""
         if self.is_beside:
             return super().tab_parts()
-        views = zip(ChangeView, command("changes.view").ways, strict=True)
-        shown = [tab_part(view.name.capitalize(), way, is_here=view is self._view, is_numbered=True) for view, way in views]
+        names = [view.name for view in ChangeView]
+        shown = [tab_part(name.capitalize(), f"changes_view('{name}')", is_here=name == self._view.name) for name in names]
         return [Part("Changes", "bold"), *shown]
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let the numbers choose a way to look while there is a list, else a tab."""
-        return False if action == "changes_view" and self.is_beside else super().check_action(action, parameters)
+    def action_next_tab(self, step: int) -> None:
+        """Show another way to look while there is a list, else another tab."""
+        views = [*ChangeView]
+        if self.is_beside:
+            super().action_next_tab(step)
+        else:
+            self.action_changes_view(views[(views.index(self._view) + step) % len(views)].name)
 
     def _heard(self, envelope: Envelope) -> None:
         """Show what changed; a reader who did not scroll is taken to it."""
@@ -322,7 +326,7 @@ class ChangesScreen(BesideChat):
 
     def action_changes_view(self, name: str) -> None:
         """Show the changes of steps, of turns, of the session, or against git."""
-        view = ChangeView[name.upper()]
+        view = ChangeView[name]
         if self._sources.changes is not None or view in (ChangeView.SESSION, ChangeView.GIT):
             self._view = view
             self._list.cursor.row = 0
@@ -330,12 +334,9 @@ class ChangesScreen(BesideChat):
             self._show_verbs()
             self._load()
 
-    def action_changes_go(self, what: str, step: int) -> None:
-        """Go to the next row of the list or hunk, or the one before."""
-        if what == "row":
-            self._list.cursor.move(step)
-        else:
-            self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
+    def action_go_to_hunk(self, step: int) -> None:
+        """Go to the next hunk, or the one before."""
+        self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
 
     def action_side_step(self, step: int) -> None:
         """Go to the next file of the difference; of one file alone, to the next row of the list."""
@@ -419,6 +420,11 @@ class ChangesScreen(BesideChat):
     @on(DiffView.LaidOut)
     def _show_verbs(self) -> None:
         left_out = {"changes.restore"} if self._sources.changes is None or self._view is ChangeView.GIT else set()
+        left_out |= {"changes.open"} if self.is_beside else set()
+        left_out |= set() if self.diff.scroller.hunk_count > 1 else {"changes.hunk"}
+        left_out |= (
+            set() if len(self.diff.source.layout.file_tops if self.is_beside else self._list.rows) > 1 else {"side.step"}
+        )
         word = split_word(is_split=self.diff.source.is_split)
         found = of_scope(Scope.CHANGES, Scope.DIFF)
         shown = [replace(each, hint=word) if each.id == "diff.split" else each for each in found]

@@ -341,6 +341,9 @@ class Workbench(Screen[None]):
     def show_session(self, view: SessionView) -> None:
         """Bring a session's panes to the front, with its draft and what it asks."""
         ready = self.ready
+        if ready.panes.current is not None:  # what was said is about another session
+            self.say_line.clear()
+            self.app.clear_notifications()
         ready.panes.show_session(view)
         self.run_worker(ready.prompts.drafts.show(view.session.id), group="draft")
         if not view.state.has_begun:

@@ -80,7 +80,7 @@ class ClickableText(Widget):
     async def on_click(self, event: events.Click) -> None:
         if isinstance(verb := event.style.meta.get("verb"), str):
             event.stop()
-            await self.app.run_action(verb, default_namespace=self.screen)
+            _ = await self.app.run_action(verb, self.screen) or await self.app.run_action(verb, self.app.focused)
 
 
 WIDE_CELLS = 120

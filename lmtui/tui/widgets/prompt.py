@@ -291,7 +291,7 @@ class Prompt(TextArea):
     def action_prompt_search(self) -> None:
         """Search the history for what is typed; in the list already, go to the next."""
         if self._searched_from is not None:
-            self._mark(1)
+            self.action_list_move("down")
             return
         self._searched_from = self.text
         self._follow(is_forced=True)
@@ -307,7 +307,7 @@ class Prompt(TextArea):
     def _up_or_down(self, step: int, select: bool) -> None:
         is_at_edge = self.cursor_at_first_line if step < 0 else self.cursor_at_last_line
         if self.completing.is_open and not select:
-            self._mark(step)
+            self.action_list_move("up" if step < 0 else "down")
         elif not self.text and self.suggestions and (step > 0 or self._suggestion >= 0):
             self.mark_suggestion(min(len(self.suggestions) - 1, self._suggestion + step))
         elif is_at_edge and not select:
@@ -388,8 +388,9 @@ class Prompt(TextArea):
                 self.replace_text(searched_from)
         return was_open
 
-    def _mark(self, step: int) -> None:
-        self.completing.move(step)
+    def action_list_move(self, step: str) -> None:
+        """Mark another completion."""
+        self.completing.move(-1 if step == "up" else 1)
         self.offered()
 
     def _accept(self, wanted: CompletionRequest, offer: Offer) -> None:

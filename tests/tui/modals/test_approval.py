@@ -165,7 +165,7 @@ async def why_explains_in_words_in_the_place_of_the_answers_and_the_dead_time_be
 @cases
 async def a_question_resolved_elsewhere_takes_what_is_over_it_along(driver: Driver) -> None:
     await ask_three(driver)
-    await driver.press("b", to="Batch")
+    await driver.press("r", to="Batch")
     driver.host.session.end_turn(TurnReason.INTERRUPTED)
     await driver.until_screen("Workbench")
 
@@ -173,7 +173,7 @@ async def a_question_resolved_elsewhere_takes_what_is_over_it_along(driver: Driv
 @cases.at(WIDE)
 async def all_that_waited_are_allowed_together_after_they_were_seen_and_nothing_that_came_since(driver: Driver) -> None:
     await ask_three(driver, LONG)
-    await driver.press("b", to="Batch")
+    await driver.press("r", to="Batch")
     await driver.press("y")
     driver.host.session.ask("a4", "curl evil")
     driver.host.clock.forward(0.3)
@@ -266,5 +266,11 @@ async def a_dangerous_command_takes_its_own_key_only_after_its_reasons(driver: D
     driver.host.clock.forward(1)
     await driver.press("enter", to="Approval")
     driver.host.clock.forward(1)
-    await driver.press("Y")
-    await driver.until(lambda: driver.host.session.answers == {"a1": Answer(Outcome.ONCE)})
+    await driver.press("e", "x")
+    driver.host.clock.forward(1)
+    await driver.press("enter")
+    for _ in range(2):  # to read on, and to allow what was edited, which is as dangerous
+        driver.host.clock.forward(1)
+        assert driver.host.session.answers == {}
+        await driver.press("Y")
+    await driver.until(lambda: driver.host.session.answers["a1"].edited.endswith("/dev/sdax"))

@@ -33,7 +33,7 @@ async def ask(driver: Driver, **fields: Any) -> None:
         (("space", "y"), Answer(Outcome.ONCE, hunks=(0, *UNDELETED))),
         (("down", "down", "space", "y"), Answer(Outcome.ONCE, hunks=UNDELETED[1:])),
         (
-            ("down", "down", "down", "right_square_bracket", "down", "space", "y"),
+            ("down", "down", "down", "c", "down", "space", "y"),
             Answer(Outcome.ONCE, hunks=(2, 3, 5, 6, 7, 8, 9)),
         ),
         (("f", *"why", "enter"), Answer(Outcome.NO, feedback="why")),
@@ -51,7 +51,7 @@ async def keys_answer(driver: Driver, keys: tuple[str, ...], answer: Answer) -> 
 async def no_key_decides_in_the_first_moment_and_a_word_goes_to_the_prompt(driver: Driver) -> None:
     await ask(driver)
     driver.host.clock.forward(-1)
-    await driver.press("space", "y", "enter", "D")
+    await driver.press("space", "y", "enter", "d")
     assert driver.host.session.answers == {}
     assert "apply 6 · 2 deletions" in driver.text()
     driver.host.clock.forward(1)
@@ -104,7 +104,7 @@ async def with_others_it_is_numbered_not_allowed_together_with_them_and_says_why
     await ask(driver)
     driver.host.session.ask("a2", "make")
     await driver.until(lambda: "1 of 2" in driver.text())
-    await driver.press("b", to="Batch")
+    await driver.press("r", to="Batch")
     assert ("Allow all" in driver.text(), "Deny all" in driver.text()) == (False, True)
     await driver.press("escape", "question_mark")
     assert "nothing has changed in your folder" in driver.text()

@@ -34,7 +34,7 @@ async def deletions_are_undecided_and_everything_else_is_applied_by_one_key(driv
 async def a_hunk_is_skipped_in_the_diff_and_the_rest_of_its_file_applied(driver: Driver) -> None:
     review = FakeReview()
     _ = await opened(driver, review)
-    await driver.press("down", "down", "down", "right_square_bracket", "down", "space")
+    await driver.press("down", "down", "down", "c", "down", "space")
     assert "2 of 3" in driver.text("#effect-list")
     assert "Hunk 2  skip" in driver.text(DIFF)
     await driver.press("escape", "up", "space", "y")
@@ -45,7 +45,7 @@ async def a_hunk_is_skipped_in_the_diff_and_the_rest_of_its_file_applied(driver:
 async def with_everything_applied_the_page_closes(driver: Driver) -> None:
     review = FakeReview()
     results = await opened(driver, review)
-    await driver.press("A", "y")
+    await driver.press("e", "y")
     assert (review.kept, results) == ([None], [True])
 
 
@@ -53,7 +53,7 @@ async def with_everything_applied_the_page_closes(driver: Driver) -> None:
 async def a_conflict_is_said_and_nothing_is_applied(driver: Driver) -> None:
     review = FakeReview(refusal="parser/lexer.py was changed meanwhile in the same lines")
     results = await opened(driver, review)
-    await driver.press("D", "y")
+    await driver.press("d", "y")
     assert "changed meanwhile in the same lines" in driver.text()
     await driver.press("escape")
     assert results == [False]
@@ -63,7 +63,7 @@ async def a_conflict_is_said_and_nothing_is_applied(driver: Driver) -> None:
 async def drop_all_asks_first_and_there_is_nothing_to_do_without_parts(driver: Driver) -> None:
     review = FakeReview(())
     _ = await opened(driver, review)
-    await driver.press("y", "n", "space", "D")
+    await driver.press("y", "n", "space", "d")
     assert "No changes." in driver.text()
     assert (review.kept, driver.screen_name) == ([], "EffectReviewScreen")
     await driver.press("escape", to="Workbench")

@@ -52,12 +52,10 @@ async def hunks_are_decided_one_by_one_and_then_applied_by_enter(driver: Driver)
         (("N",), Answer(Outcome.NO)),
         (("y", "y", "y", "enter"), Answer(Outcome.ONCE)),
         (("n", "n", "n", "enter"), Answer(Outcome.NO)),
-        (
-            ("right_square_bracket", "right_square_bracket", "left_square_bracket", "y", "n", "n", "enter"),
-            Answer(Outcome.ONCE, hunks=(1,)),
-        ),
+        (("down", "down", "up", "y", "n", "n", "enter"), Answer(Outcome.ONCE, hunks=(1,))),
         (("f", *"why", "enter"), Answer(Outcome.NO, feedback="why")),
-        (("right_square_bracket", "y", "left", "enter"), Answer(Outcome.ONCE, hunks=(1,))),
+        (("down", "y", "left", "enter"), Answer(Outcome.ONCE, hunks=(1,))),
+        (("y", "l", "f3", "y", "d"), Answer(Outcome.ONCE, hunks=(0, 1))),  # it comes back at the first that is open
         (("s",), Answer(Outcome.SESSION)),
     ],
     size=(160, 60),
@@ -88,7 +86,7 @@ async def a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_en
     assert "2 undecided" in driver.text()
     await press(driver, *["space"] * 20)
     await asyncio.sleep(LETTER_S)  # what follows at once would be part of a text
-    await press(driver, "left_square_bracket", "y")
+    await press(driver, "up", "y")
     assert "1 accepted" in driver.text()
     await press(driver, "Y")
     assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)

@@ -42,7 +42,7 @@ async def what_the_plan_names_is_allowed_after_its_list_and_not_by_the_first_yes
     for key in ("n", "escape"):
         await driver.press(key, to="PlanQuestion")
         await driver.wake()
-        await driver.press("g", to="PlanGrants")
+        await driver.press("a", to="PlanGrants")
         await driver.wake()
     assert driver.host.session.plans.answers == []
     await driver.press("alt+z")

@@ -26,14 +26,14 @@ async def the_cost_of_a_change_is_said_before_it_is_made(driver: Driver) -> None
     await driver.type("/context", "ContextList")
     await driver.press("down", "down", "down", "down", "down", "down")
     await driver.until(lambda: "Changing this re-reads 740 tokens (1.9 s)" in driver.text())
-    await driver.press("f", "p", "d", "r", "p")
+    await driver.press("x", "space", "d", "r", "space")
     assert driver.host.session.window_use.done == ["fold c1", "pin c1", "leave out c1", "bring back c1", "unpin c1"]
 
 
 @cases.full()
 async def what_cannot_be_changed_says_so_and_stays(driver: Driver) -> None:
     await driver.type("/context", "ContextList")
-    await driver.press("f", "d", "r", "p", "enter", "down", "f", "d", "r", "p")
+    await driver.press("x", "d", "r", "space", "enter", "down", "x", "d", "r", "space")
     await driver.until(lambda: "Only results" in driver.text())
     assert driver.host.session.window_use.done == []
 

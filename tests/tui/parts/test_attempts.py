@@ -50,7 +50,7 @@ async def one_more_runs_one_stops_and_all_are_dropped_after_a_question(driver: D
     await driver.press("down", "down", "x", "r")
     assert driver.host.extensions.attempts.stopped == [3]
     assert len(driver.host.extensions.attempts.rows) == 5
-    await driver.press("y", "o")
+    await driver.press("y", "v")
     assert driver.screen_name == "AttemptList"
     await driver.press("N", to="Confirm")
     await driver.press("n")
@@ -67,6 +67,6 @@ async def hostile_names_are_cleaned_and_the_log_of_an_attempt_is_its_session(dri
     driver.host.extensions.attempts.show([replace(each, model="a\x1b[31mb\u202e") for each in some_attempts()])
     await driver.type("/attempts", "AttemptList")
     assert not {"\x1b", "\u202e"} & set(driver.text())
-    await driver.press("home", "o")
+    await driver.press("home", "v")
     wanted = driver.host.extensions.attempts.rows[1].session
     await driver.until(lambda: driver.view.session.id == wanted)

@@ -26,14 +26,16 @@ def found(driver: Driver) -> list[str]:
 
 @cases
 async def a_file_is_found_from_anywhere_by_a_few_characters_and_nothing_moves(driver: Driver) -> None:
+    await driver.press("f6")
     before = driver.app.workbench.query_one("#chat-pane").region
-    await driver.press("alt+l", *"tlex")
+    await driver.press("slash", *"tlex")
     await driver.until(lambda: found(driver) == ["test_lexer.py parser/tests/"])
     assert "1 of 5" in driver.text("#picker-title")
     assert driver.app.workbench.query_one("#chat-pane").region == before
     await driver.press("enter", to="Viewer")
     await driver.until(lambda: "test_nested" in driver.text())
-    await driver.press("escape", *"/find-file lexer", "enter")
+    await driver.press("escape", "escape")
+    await driver.type("/find-file lexer", "FileFinder")
     await driver.until(lambda: "2 of 5" in driver.text("#picker-title"))
     assert found(driver)[0] == "lexer.py parser/"
 
@@ -79,11 +81,11 @@ async def test_ignored_files_come_and_go_by_key_and_files_are_mentioned_in_the_p
         driver.app.workbench.prompt.move_cursor(driver.app.workbench.prompt.document.end)
         await driver.press("f6")
         await driver.until(lambda: rows(driver) == ["▸ parser/", "README.md", "pyproject.toml"])
-        await driver.press("full_stop")
+        await driver.press("s")
         assert rows(driver)[0] == "▸ build/"
-        await driver.press("full_stop")
+        await driver.press("s")
         assert rows(driver)[0] == "▸ parser/"
-        await driver.press("home", "m", "end", "m")
+        await driver.press("home", "a", "end", "a")
         assert driver.app.workbench.prompt.text == "look at @parser/ @pyproject.toml "
 
 

@@ -84,9 +84,9 @@ async def a_job_is_paused_and_removed_after_asking_and_its_session_opened(driver
     jobs = driver.host.extensions.jobs
     await driver.type("/jobs", "JobList")
     await driver.until(lambda: "Nightly" in driver.text())
-    await driver.press("home", "down", "down", "p")
+    await driver.press("home", "down", "down", "space")
     await driver.until(lambda: [job.title for job in jobs.known if not job.is_enabled] == ["Read the logs", "Sort my notes"])
-    await driver.press("p")
+    await driver.press("space")
     await driver.until(lambda: [job.title for job in jobs.known if not job.is_enabled] == ["Sort my notes"])
     await driver.press("d", to="Confirm")
     await driver.press("n", to="JobList")

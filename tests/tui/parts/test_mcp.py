@@ -27,7 +27,7 @@ async def mark(driver: Driver, name: str) -> None:
 @cases
 async def a_server_starts_only_after_a_second_yes_and_is_switched_and_started_again(driver: Driver) -> None:
     await driver.type("/mcp", "McpList")
-    await driver.press("enter", "y", "s", "r", "o")
+    await driver.press("enter", "y", "space", "r", "v")
     assert "No MCP servers yet" in driver.text()
     await driver.press("escape", to="Workbench")
     servers = await at_list(driver)
@@ -44,9 +44,9 @@ async def a_server_starts_only_after_a_second_yes_and_is_switched_and_started_ag
     await mark(driver, "git")
     await driver.press("y")
     assert driver.screen_name == "McpList"
-    await driver.press("s")
+    await driver.press("space")
     await driver.until(lambda: servers.known["git"].state is ServerState.OFF)
-    await driver.press("s")
+    await driver.press("space")
     await driver.until(lambda: servers.known["git"].state is ServerState.READY)
     await driver.press("r")
     assert servers.restarted == ["git"]
@@ -71,10 +71,10 @@ async def what_changed_stands_line_by_line_with_the_key_that_takes_it(driver: Dr
 async def test_the_log_is_read_cleaned(tmp_path: Path) -> None:
     async with running() as driver:
         servers = await at_list(driver)
-        await driver.press("o", to="Reading")
+        await driver.press("v", to="Reading")
         assert "said nothing yet" in driver.text()
         await driver.press("escape", to="McpList")
         servers.log = tmp_path / "server.log"
         servers.log.write_text("started\x1b]52;c;aGk=\x07\n[@click=app.leave]no markup[/]\n")
-        await driver.press("o", to="Reading")
+        await driver.press("v", to="Reading")
         await driver.until(lambda: "[@click=app.leave]no markup[/]" in driver.text())

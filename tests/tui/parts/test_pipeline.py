@@ -45,24 +45,19 @@ async def a_task_is_retried_skipped_and_paused(driver: Driver) -> None:
     await at(driver, 29)
     await driver.press("r")
     assert plans(driver).task(29).state is PipelineState.READY
-    await driver.press("p")
+    await driver.press("space")
     assert plans(driver).task(29).is_paused
-    assert "p resume" in driver.text()
-    await driver.press("p")
+    assert "Space resume" in driver.text()
+    await driver.press("space")
     assert not plans(driver).task(29).is_paused
-    await driver.press("s")
+    await driver.press("n")
     assert plans(driver).task(29).state is PipelineState.SKIPPED
 
 
 @cases
-async def the_plan_is_paused_resumed_and_stopped_after_a_question(driver: Driver) -> None:
+async def the_plan_is_stopped_after_a_question_and_resumed(driver: Driver) -> None:
     await opened(driver, some_plan())
-    await driver.press("m")
-    assert plans(driver).plans[0].is_paused
-    assert "m resume plan" in driver.text()
-    await driver.press("m", "x")
-    assert not plans(driver).plans[0].is_paused
-    await driver.until_screen("Confirm")
+    await driver.press("x", to="Confirm")
     await driver.press("n")
     assert not plans(driver).is_stopped
     await driver.press("x", to="Confirm")
@@ -70,7 +65,8 @@ async def the_plan_is_paused_resumed_and_stopped_after_a_question(driver: Driver
     assert plans(driver).is_stopped
     plans(driver).show(replace(some_plan(), tasks=(task(1, "One", "ready"),), questions=(), is_paused=True))
     await driver.settle()
-    await driver.press("m")
+    assert "x resume plan" in driver.text()
+    await driver.press("x")
     assert plans(driver).begun == ["PLAN.md"]
 
 
@@ -81,7 +77,7 @@ async def details_show_the_whole_task_and_its_session_is_opened(driver: Driver) 
     await driver.press("enter", to="Reading")
     assert "Checks: pytest -q tests/test_lexer.py" in driver.text()
     await driver.press("escape", to="PipelineList")
-    await driver.press("o")
+    await driver.press("v")
     wanted = plans(driver).task(29).attempts[-1].session
     await driver.until(lambda: wanted in driver.app.workbench.sessions.views)
 
@@ -89,8 +85,8 @@ async def details_show_the_whole_task_and_its_session_is_opened(driver: Driver) 
 @cases
 async def a_blocking_question_is_answered_and_only_keys_that_count_are_shown(driver: Driver) -> None:
     await opened(driver, some_plan())
-    assert "s skip" not in driver.text()
-    await driver.press("s", "enter", to="AskText")
+    assert "n skip" not in driver.text()
+    await driver.press("n", "enter", to="AskText")
     await driver.press("escape", to="PipelineList")
     await driver.press("y", to="AskText")
     assert "Should an unclosed comment" in driver.text()
@@ -98,8 +94,8 @@ async def a_blocking_question_is_answered_and_only_keys_that_count_are_shown(dri
     await driver.until(lambda: plans(driver).plans[0].questions[1].answer == "A warning")
     await driver.until(lambda: "Question" not in driver.text() and "y answer" not in driver.text())
     await at(driver, 28)
-    assert all(f"  {key}" not in driver.text() for key in ("s skip", "o open session", "e edit"))
-    assert "p pause" in driver.text()
+    assert all(f"  {key}" not in driver.text() for key in ("n skip", "o open session", "e edit"))
+    assert "Space pause" in driver.text()
 
 
 @cases

@@ -70,7 +70,6 @@ async def alt_right_and_left_go_round_the_open_sessions_and_closing_one_shows_an
 async def test_what_was_open_is_open_again_and_read_when_it_is_shown() -> None:
     async with running(host_with_sessions()) as driver:
         await open_both(driver)
-        driver.app.workbench.ready.session_controller.toggle_mark(RENAME)
         await driver.press("alt+left")
         await kept(driver)
         assert active_id(driver) == DOCS
@@ -78,7 +77,6 @@ async def test_what_was_open_is_open_again_and_read_when_it_is_shown() -> None:
         assert active_id(driver) == DOCS
         assert list(driver.host.opened) == [DOCS]
         assert list(driver.app.sessions.parked) == [RENAME]
-        assert driver.app.sessions.marks == {RENAME}
         await driver.press("alt+right")
         await driver.until(lambda: RENAME in driver.host.opened)
         await driver.settle()
@@ -127,21 +125,11 @@ async def a_fork_is_asked_for_its_place_and_opened(driver: Driver) -> None:
 
 
 @cases
-async def the_switcher_forks_marks_exports_and_closes(driver: Driver) -> None:
+async def the_switcher_closes(driver: Driver) -> None:
     await open_both(driver)
     await driver.press("f2", to="Switcher")
     await driver.until(lambda: "docs" in driver.text())
-    await driver.press("m")
-    assert driver.app.sessions.marks == {RENAME}
-    assert "★ rename pass" in driver.text()
-    await driver.press("o", to="Picker")
-    await driver.press("down", "enter")
-    await driver.until(lambda: driver.host.archive.exported == [(RENAME, "html")])
-    await driver.until_screen("Switcher")
-    await driver.press("f")
-    await driver.until(lambda: "rename pass (fork)" in driver.text())
-    await driver.press("home")
-    await driver.press("x")
+    await driver.press("home", "x")
     await driver.until(lambda: len(driver.app.sessions.views) == 2)
     assert "docs" in driver.text()
 

@@ -22,12 +22,12 @@ async def the_days_are_on_one_scale_and_a_key_counts_others(driver: Driver) -> N
     bars = {line.split()[0]: line.count("█") + line.count("▆") for line in driver.text().splitlines() if "█" in line}
     assert (bars["Fri"] > bars["Sat"] > bars["Tue"], "203k" in driver.text()) == (True, True)
     for days, text in (("the last 30 days", "src/lexer"), ("all days", "169 requests"), ("today", "15 requests")):
-        await driver.press("s")
+        await driver.press("space")
         await driver.until_shown(days)
         await driver.until_shown(text)
     assert "\x1b" not in driver.text()
-    await driver.press("1", to="ContextList")
-    await driver.press("3", to="UsageList")
+    await driver.press("right", to="ContextList")
+    await driver.press("left", to="UsageList")
     await driver.press("escape", to="Workbench")
     await driver.type("/usage 30d", "UsageList")
     await driver.until_shown("the last 30 days")

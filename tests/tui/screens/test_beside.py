@@ -89,7 +89,7 @@ async def the_key_row_says_what_the_keys_do_here_and_other_letters_go_to_the_pro
     await driver.press("f8", "end", "enter")
     assert "Tab next call" in driver.text("#side-keys")
     await driver.press("escape", "f10", to="ChangesScreen")
-    assert "Tab next file" in driver.text("#side-keys")
+    assert "u side by side" in driver.text("#side-keys")
     assert ("Alt+Z full screen" in driver.text("#side-keys")) == (size == WIDE)
     assert driver.app.screen.query_one("#side-keys").region.width == size[0]
     assert driver.app.screen.query_one("#changes-head").region.x == (86 if size == WIDE else 0)
@@ -138,7 +138,7 @@ async def a_plan_that_was_decided_on_can_be_read_again(driver: Driver) -> None:
     await driver.until_screen("PlanQuestion")
     driver.host.session.emit(PlanDecided(proposal_id="p1", outcome=PlanOutcome.APPROVED))
     await driver.until_screen("Workbench")
-    await driver.press("alt+d", to="OutputScreen")
+    await driver.type("/plan", "OutputScreen")
     assert PROPOSAL.title in driver.text("#output-title")
 
 

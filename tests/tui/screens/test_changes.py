@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.tui.screens.changes_screen import ChangesScreen
 from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import play_work
@@ -22,7 +23,14 @@ async def by_step(driver: Driver) -> None:
     """Fill the screen, which has a list then."""
     if driver.app.screen.has_class("-docked"):
         await driver.press("alt+z")
-    await driver.press("1")
+    await look_by(driver, "steps")
+
+
+async def look_by(driver: Driver, name: str) -> None:
+    screen = driver.app.screen
+    assert isinstance(screen, ChangesScreen)
+    while screen._view.name.lower() != name:
+        await driver.press("right")
 
 
 @cases.at(WIDE)
@@ -43,27 +51,29 @@ async def steps_turns_files_and_what_differs_from_the_last_commit_are_listed_and
     assert "3 of 3" in driver.text("#changes-diff")
     await driver.press("escape")
     assert "of 3" not in driver.text("#changes-diff")
-    await driver.press("2")
+    await look_by(driver, "turns")
     await driver.until(lambda: "by turn" in driver.text("#changes-head"))
     shown = driver.text("#changes-list")
     assert shown.index("Make the tokenizer") < shown.index("README.md") < shown.index("lexer.py parser/")
-    await driver.press("home", "R")
+    await driver.press("home", "f")
     assert "this turn changed several files" in driver.text("#changes-note")
-    await driver.press("3", "home")
+    await look_by(driver, "session")
+    await driver.press("home")
     await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
     assert "14:0" not in driver.text("#changes-list")
     assert "Comments nest." in driver.text("#changes-diff")
-    await driver.press("n", "n")
+    await driver.press("tab", "tab")
     assert "depth = 1" in driver.text("#changes-diff")
-    await driver.press("p")
+    await driver.press("shift+tab")
     assert "depth = 1" not in driver.text("#changes-diff")
-    await driver.press("4")
+    await look_by(driver, "git")
     await driver.until(lambda: "the last commit" in driver.text("#changes-head"))
     assert "D gone.py" in driver.text("#changes-list")
     assert "2 files  +1 −1" in driver.text("#changes-head")
-    await driver.press("R")
+    await driver.press("f")
     assert "git restore -- gone.py" in driver.text("#changes-note")
-    await driver.press("n", "r", "3")
+    await driver.press("tab", "r")
+    await look_by(driver, "session")
     await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
     assert changes.restored == []
 
@@ -71,10 +81,10 @@ async def steps_turns_files_and_what_differs_from_the_last_commit_are_listed_and
 @cases
 async def a_file_or_a_hunk_is_put_back_after_asking_through_the_first_step_that_changed_it(driver: Driver) -> None:
     changes = await at_changes(driver)
-    await driver.press("down", "R")
+    await driver.press("down", "f")
     assert "go to one of them first" in driver.text("#changes-note")
     step = changes.steps()[0].id
-    for key, answer, hunk in (("R", "n", None), ("R", "y", None), ("r", "y", 0)):
+    for key, answer, hunk in (("f", "n", None), ("f", "y", None), ("r", "y", 0)):
         await driver.press("end", key, to="RestoreQuestion")
         driver.host.clock.forward(1)
         await driver.press(answer, to="ChangesScreen")
@@ -83,13 +93,12 @@ async def a_file_or_a_hunk_is_put_back_after_asking_through_the_first_step_that_
     changes.restored.clear()
     changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
     for view, keys, wanted in (
-        ("by turn", ("2", "end", "up", "r"), (step, "parser/lexer.py", 0)),
-        ("the whole session", ("3", "end", "up", "r"), (step, "parser/lexer.py", 0)),
-        ("the whole session", ("3", "home", "R"), (changes.steps()[1].id, "README.md", None)),
+        ("turns", ("end", "up", "r"), (step, "parser/lexer.py", 0)),
+        ("session", ("end", "up", "r"), (step, "parser/lexer.py", 0)),
+        ("session", ("home", "f"), (changes.steps()[1].id, "README.md", None)),
     ):
-        await driver.press(keys[0])
-        await driver.until(lambda view=view: view in driver.text("#changes-head"))  # type: ignore[misc]  # this view
-        await driver.press(*keys[1:], to="RestoreQuestion")
+        await look_by(driver, view)
+        await driver.press(*keys, to="RestoreQuestion")
         assert changes.restored.pop() == wanted
         driver.host.clock.forward(1)
         await driver.press("n", to="ChangesScreen")
@@ -107,7 +116,7 @@ async def a_hunk_that_several_steps_made_says_where_it_can_go_back(driver: Drive
     changes.add("s2", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-two\n+three\n"))
     await driver.press("f10", to="ChangesScreen")
     await by_step(driver)
-    await driver.press("3")
+    await look_by(driver, "session")
     await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
     await driver.press("r")
     assert "Several steps made this change" in driver.text("#changes-note")
@@ -157,7 +166,7 @@ async def without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_g
     await driver.until(lambda: "lexer.py" in driver.text("#changes-list"))
     assert "undo is not available here" in driver.text("#changes-note")
     assert "put file back" not in driver.text()
-    await driver.press("R", "r")
+    await driver.press("f", "r")
     assert type(driver.app.screen).__name__ == "ChangesScreen"
 
 

@@ -45,9 +45,9 @@ async def search_counts_marks_and_steps(driver: Driver) -> None:
 @cases
 async def a_line_is_gone_to_by_its_number(driver: Driver) -> None:
     view = await viewing(driver)
-    await driver.press("colon", *"777", "enter")
+    await driver.press("l", *"777", "enter")
     assert (view.current_line, "line 777" in driver.text("#viewer-file")) == (777, True)
-    await driver.press("colon", "x", "enter")
+    await driver.press("l", "x", "enter")
     assert (view.current_line, "a line is a number" in driver.text("#viewer-title")) == (777, True)
 
 
@@ -55,7 +55,7 @@ async def a_line_is_gone_to_by_its_number(driver: Driver) -> None:
 async def the_lines_in_view_are_mentioned_in_the_prompt(driver: Driver) -> None:
     view = await viewing(driver)
     first, last = view.lines_in_view
-    await driver.press("m", "escape")
+    await driver.press("a", "escape")
     assert driver.app.workbench.prompt.text == f"@long.txt:{first}-{last} "
 
 
