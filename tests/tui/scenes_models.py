@@ -59,7 +59,7 @@ async def model_role(driver: Driver) -> None:
     for role in (ModelRole.PLANNER, ModelRole.REVIEWER):
         driver.host.settings.set_role(role, QWEN.name)
     await models(driver)
-    await driver.press("down", "s", to="Picker")
+    await driver.press("down", "e", to="Picker")
 
 
 async def model_roles(driver: Driver) -> None:

@@ -80,7 +80,6 @@ def test_the_argument_of_a_slash_command_is_kept_and_completion_ends_with_it() -
     found = NAMED.complete("/")
     assert [name for name, _ in found[:3]] == ["jobs", "new", "sessions"]
     assert len(found) <= 32
-    assert len(found) == len({each.id for _, each in found})
 
 
 def test_a_hint_names_key_and_verb() -> None:

@@ -20,7 +20,7 @@ from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.modals.switcher import SessionActions, SessionRow, Switcher
+from lmtui.tui.modals.switcher import SessionRow, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
 from lmtui.tui.terminal_app import ThemedApp
@@ -122,8 +122,8 @@ class SessionController:
 
     def _list(self) -> None:
         if self._workbench.sessions.host is not None:
-            actions = SessionActions(self.delete, self.close)
-            switcher = Switcher(self._workbench.sessions, actions, now=self._workbench.now, others=self._others)
+            now, others = self._workbench.now, self._others
+            switcher = Switcher(self._workbench.sessions, self.delete, self.close, now=now, others=others)
             _ = self._workbench.app.push_screen(switcher, self._picked)
 
     async def _others(self) -> list[SessionRow]:
@@ -212,10 +212,6 @@ class SessionController:
             self._workbench.say(f"unmerged changes saved as a patch: {sanitize_line(patch)}", "warning")
         self.changed()
 
-    async def fork(self, session_id: str, seq: int = 0) -> str:
-        host = self._workbench.sessions.host
-        return await host.archive.fork(session_id, seq) if host is not None else ""
-
     async def export(self, session_id: str, form: str = "") -> None:
         host, forms = self._workbench.sessions.host, {each.id for each in FORMS}
         chosen = form if form in forms else await self._workbench.app.push_screen_wait(Picker("Export as", FORMS))
@@ -256,8 +252,8 @@ class SessionController:
         if not seq:
             picker = Picker("Fork up to …", message_choices(session.history()))
             chosen = await self._workbench.app.push_screen_wait(picker)
-        if chosen is not None:
-            await self._open(await self.fork(session.id, int(chosen)))
+        if chosen is not None and (host := self._workbench.sessions.host) is not None:
+            await self._open(await host.archive.fork(session.id, int(chosen)))
             upto = "up to that message" if int(chosen) else "the whole session"
             self._workbench.say(f"this is a fork ({upto}); the original and all files are unchanged")
 

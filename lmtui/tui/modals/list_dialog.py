@@ -339,6 +339,7 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         found = [choosing(self.CHOOSING)] if self.CHOOSING else []
         found += [replace(command(f"list.{name}"), hint=word) for name, word in self.VERBS]
         found += [*own, *([command("picker.filter")] if self.FILTER and not self.FILTERS_AT_ONCE else ())]
+        found += [command("list.tab")] if len(_page_of(self.TAB)) > 1 else []
         return [each for each in found if each.id not in left_out and each.id.removeprefix("list.") not in left_out]
 
     def key_verbs(self) -> tuple[Sequence[Command], str]:

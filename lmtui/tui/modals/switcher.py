@@ -114,14 +114,6 @@ READ_S = 0.05
 LIVE_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class SessionActions:
-    """What the list can do to sessions, given by id; all raise `LmtuiError`."""
-
-    delete: Callable[[str], Awaitable[None]]
-    close: Callable[[str], Awaitable[None]]
-
-
 async def sessions_like(host: SessionHost, words: str, found: Mapping[str, SessionSummary]) -> dict[str, SessionSummary]:
     """Return sessions that say much the same in other words, as an index knows them."""
     if SessionSearch not in host.extensions:
@@ -152,14 +144,16 @@ class Switcher(ListDialog[SessionRow, SessionRow | str | None]):
     def __init__(
         self,
         sessions: OpenSessions,
-        actions: SessionActions,
+        delete: Callable[[str], Awaitable[None]],
+        close: Callable[[str], Awaitable[None]],
         *,
         now: Callable[[], datetime],
         others: Callable[[], Awaitable[Sequence[SessionRow]]],
     ) -> None:
         super().__init__()
         self.box.acts_from_filter = True
-        self._sessions, self._actions, self._now, self._read_others = sessions, actions, now, others
+        self._sessions, self._delete, self._close = sessions, delete, close
+        self._now, self._read_others = now, others
         self._found: dict[str, SessionSummary] = {}
         self._others: Sequence[SessionRow] = ()
         self._at = sessions.active.session.id if sessions.active is not None else ""
@@ -301,11 +295,11 @@ class Switcher(ListDialog[SessionRow, SessionRow | str | None]):
         """Ask, then delete a session."""
         text = f"{sanitize_line(row.session.title) or row.session.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
-            await self._actions.delete(row.session.id)
+            await self._delete(row.session.id)
 
     async def do_stop(self, row: SessionRow) -> None:
         """Close a session; it stays in the list."""
-        await self._actions.close(row.session.id)
+        await self._close(row.session.id)
 
 
 def take_some(rows: Iterator[SessionSummary]) -> tuple[list[SessionSummary], bool]:

@@ -263,7 +263,7 @@ class TraceList(ListDialog[TraceStep, None]):
     def about(self, row: TraceStep | None) -> tuple[str | Content, Sequence[Command]]:
         """Return where the time of a step went, and that of its turn."""
         if row is None:
-            return "", ()
+            return "", self.verbs()
         usage, turn = row.usage, next(turn for _, turn in self._turns if row in turn)
         miss = f": {sanitize_line(usage.miss)}" if usage.miss else ""
         source = "" if usage.is_cache_told else ", inferred"
@@ -286,4 +286,4 @@ class TraceList(ListDialog[TraceStep, None]):
                         (f"{name:<16}{seconds_text(row.parts[at]) or '–':>8}  {share:<20}{notes.get(name, '')}", "muted"),
                     )
                 )
-        return content_of(lines), ()
+        return content_of(lines), self.verbs()

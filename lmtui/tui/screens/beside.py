@@ -129,7 +129,9 @@ class BesideChat(ClosedOnce[bool | None]):
     def action_next_tab(self, step: int) -> None:
         """Show the next tab that has content, or the one before."""
         tabs = self.tabs()
-        self.action_side_tab(tabs[(tabs.index(self.tab) + step) % len(tabs)] if self.tab in tabs else tabs[0])
+        at = tabs.index(self.tab) + step if self.tab in tabs else 0
+        if tabs and (name := tabs[at % len(tabs)]) != self.tab:
+            self.action_side_tab(name)
 
     def action_side_tab(self, name: str) -> None:
         """Show another tab; the changes that are there already fill the screen, or go back."""
@@ -172,7 +174,8 @@ class BesideChat(ClosedOnce[bool | None]):
         """Say what the keys do here; the last ones are dropped first if space is short."""
         has_room = self._panes is not None and self._panes.room_beside
         zoom = [key_part("side.zoom", 2, "next to chat" if self.fills else "")] if has_room else []
-        ways = [way for each in commands for way in each.ways if way.hint and way.bound_keys]
+        tabs = [command("side.tab")] if len(self.tab_parts()) > 1 else []
+        ways = [way for each in (*commands, *tabs) for way in each.ways if way.hint and way.bound_keys]
         left = [key_part(way, rank + 3) for rank, way in enumerate(ways)]
         left = [*left[: MOST_KEYS - 1], *zoom]
         self._keys.show(left, [key_part(command(each), 1, verb) for each, verb in _ALWAYS])

@@ -28,8 +28,8 @@ async def ask(driver: Driver, **fields: Any) -> None:
         (("y",), Answer(Outcome.ONCE, hunks=UNDELETED)),
         (("enter",), Answer(Outcome.ONCE, hunks=UNDELETED)),
         (("n",), Answer(Outcome.NO)),
-        (("D", "y"), Answer(Outcome.ONCE)),
-        (("A", "y"), Answer(Outcome.ONCE)),
+        (("d", "y"), Answer(Outcome.ONCE)),
+        (("e", "y"), Answer(Outcome.ONCE)),
         (("space", "y"), Answer(Outcome.ONCE, hunks=(0, *UNDELETED))),
         (("down", "down", "space", "y"), Answer(Outcome.ONCE, hunks=UNDELETED[1:])),
         (

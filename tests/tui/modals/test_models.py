@@ -93,7 +93,7 @@ async def what_fails_says_why_and_what_to_do(driver: Driver) -> None:
 
 
 async def choose_role(driver: Driver, typed: str) -> None:
-    await driver.press("s", to="Picker")
+    await driver.press("e", to="Picker")
     await driver.press(*typed, "enter", to="Models")
 
 
@@ -104,13 +104,13 @@ async def a_model_takes_a_role_and_shows_it_and_lets_it_go(driver: Driver) -> No
     await driver.until(lambda: driver.host.settings.role_texts == (f"planner: {QWEN.name}",))
     await driver.until_shown(f"planner: {QWEN.name}; new sessions use it", "#models-state")
     await driver.until_shown("planner tools", "#models-box")
-    await driver.press("down", "s", *"plann")
+    await driver.press("down", "e", *"plann")
     await driver.until_shown(f"{ROLE_NOTES[ModelRole.PLANNER]}; now {QWEN.name}"[:60])
     await driver.press("escape", "up", to="Models")
     await choose_role(driver, "plann")
     await driver.until(lambda: driver.host.settings.role_texts == ())
     await driver.until_shown("planner: the model of the session", "#models-state")
-    await driver.press("home", "s")
+    await driver.press("home", "e")
     await driver.until_shown("Roles apply to the server in use", "#models-state")
     assert driver.host.settings.role_texts == ()
 
@@ -146,7 +146,7 @@ async def enter_on_a_server_that_needs_a_key_asks_for_it_unseen(driver: Driver) 
     servers.found = (ServerFound("a server", "http://box", (), NO_KEY),)
     await driver.press("alt+e", to="Models")
     await driver.until_shown(NO_KEY)
-    await driver.press("l", "x", "s", "t", "enter", to="AskText")
+    await driver.press("l", "x", "e", "t", "enter", to="AskText")
     await driver.press(*"sk-9")
     assert "sk-9" not in driver.text()
     await driver.press("enter", to="Models")

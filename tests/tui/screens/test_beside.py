@@ -139,6 +139,7 @@ async def a_plan_that_was_decided_on_can_be_read_again(driver: Driver) -> None:
     driver.host.session.emit(PlanDecided(proposal_id="p1", outcome=PlanOutcome.APPROVED))
     await driver.until_screen("Workbench")
     await driver.type("/plan", "OutputScreen")
+    await driver.press("right")
     assert PROPOSAL.title in driver.text("#output-title")
 
 
