@@ -171,7 +171,7 @@ class FirstRun(ListDialog[FirstRow, bool]):
     def do_run(self, _: FirstRow | None) -> None:
         """Look for servers again, which is done after this."""
         self._found = None
-        self.say("Looked again", "$text-muted")
+        self.notify("Looked again", markup=False)
         self.show(self._rows())
 
     async def do_test(self, _: FirstRow | None) -> None:

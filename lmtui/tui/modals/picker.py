@@ -95,10 +95,6 @@ class Reading(VeiledScreen[Result | None], Generic[Result]):
             if self.note.content:
                 yield self.note
 
-    def key_verbs(self) -> tuple[Sequence[Command], str]:
-        """Return what can be done with what is read."""
-        return [], "back"
-
     def on_mount(self) -> None:
         self._page.focus()
         self.watch(self._page, "virtual_size", self._fit, init=False)

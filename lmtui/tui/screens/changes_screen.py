@@ -402,8 +402,11 @@ class ChangesScreen(BesideChat):
         self._list.show(rows)
         self.draw_head()
 
+    @on(DiffView.HunkChanged)
     def draw_head(self) -> None:
-        """Say what is shown, how much, and which match one is at."""
+        """Say what is shown, how much, and which hunk one is at."""
+        hunk, hunks = self.diff.scroller.hunk, self.diff.scroller.hunk_count
+        place = [Part(f"hunk {hunk + 1} of {hunks}", "$text-muted", 2)] if hunks > 1 else []
         rows = self._list.rows
         if self.is_beside and self._view is ChangeView.TURNS:
             added, removed = changed_lines(self.diff.source.files)
@@ -411,9 +414,9 @@ class ChangesScreen(BesideChat):
             files = fit_path(path, max(12, self.columns - 32)) if total == 1 and path else pluralize(total, "file")
             shown = Content.assemble((files, "bold"), "  ", counts_content(added, removed))
             words = "This turn" if self._sources.is_newest_turn(rows) else "An earlier turn"
-            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows else [], [])
+            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows else [], place)
         else:
-            self._head.show([Part(self._view.value, "$text-muted", 2)], [Part(self._counts, "$text-muted", 1)])
+            self._head.show([Part(self._view.value, "$text-muted", 2)], [*place, Part(self._counts, "$text-muted", 1)])
         is_live = self.is_beside and self._sources.is_running() and self._is_following
         self.draw_tabs([Part(f"{Spinner.sign(self._sources.now())} live", "$accent")] if is_live else [])
 
@@ -422,9 +425,8 @@ class ChangesScreen(BesideChat):
         left_out = {"changes.restore"} if self._sources.changes is None or self._view is ChangeView.GIT else set()
         left_out |= {"changes.open"} if self.is_beside else set()
         left_out |= set() if self.diff.scroller.hunk_count > 1 else {"changes.hunk"}
-        left_out |= (
-            set() if len(self.diff.source.layout.file_tops if self.is_beside else self._list.rows) > 1 else {"side.step"}
-        )
+        has_more = self.diff.max_scroll_y > 0 and len(self.diff.source.layout.file_tops) > 1
+        left_out |= set() if has_more or (not self.is_beside and len(self._list.rows) > 1) else {"side.step"}
         word = split_word(is_split=self.diff.source.is_split)
         found = of_scope(Scope.CHANGES, Scope.DIFF)
         shown = [replace(each, hint=word) if each.id == "diff.split" else each for each in found]
