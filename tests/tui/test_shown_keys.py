@@ -47,12 +47,11 @@ def state(driver: Driver) -> tuple[object, ...]:
 async def does_something(driver: Driver, name: str, way: Way) -> bool:
     if name.removeprefix("click on ").startswith(TYPED) and driver.app.focused is driver.app.workbench.prompt:
         await driver.press("h", "i")
+    driver.host.clock.forward(2 * isinstance(driver.app.screen, ConsentDialog))  # its keys count by now
     before = state(driver)
     for step in way if isinstance(way, list) else [way]:
         await (driver.app._press_keys([step]) if isinstance(step, str) else driver.pilot.click(offset=step))
         await driver.let_letter_count()
-        if isinstance(driver.app.screen, ConsentDialog):
-            driver.host.clock.forward(2)  # what came up counts; a spinner has turned round
         await driver.settle()
         if state(driver) != before:
             return True

@@ -285,7 +285,6 @@ class ChangesScreen(BesideChat):
     def placed(self) -> None:
         """Show the list where there is room for it, else all changes of its first part."""
         (self.diff if self.is_beside else self._list).focus()
-        self._show_verbs()
         self._show_diff()
 
     def tab_parts(self) -> list[Part]:
@@ -331,7 +330,6 @@ class ChangesScreen(BesideChat):
             self._view = view
             self._list.cursor.row = 0
             self.say_below("")
-            self._show_verbs()
             self._load()
 
     def action_go_to_hunk(self, step: int) -> None:
@@ -425,8 +423,9 @@ class ChangesScreen(BesideChat):
         left_out = {"changes.restore"} if self._sources.changes is None or self._view is ChangeView.GIT else set()
         left_out |= {"changes.open"} if self.is_beside else set()
         left_out |= set() if self.diff.scroller.hunk_count > 1 else {"changes.hunk"}
-        has_more = self.diff.max_scroll_y > 0 and len(self.diff.source.layout.file_tops) > 1
-        left_out |= set() if has_more or (not self.is_beside and len(self._list.rows) > 1) else {"side.step"}
+        is_in_diff = self.is_beside or len(self.diff.source.layout.file_tops) > 1
+        has_next = self.diff.max_scroll_y > 0 if is_in_diff else self._list.cursor.row < len(self._list.rows) - 1
+        left_out |= set() if has_next else {"side.step"}
         word = split_word(is_split=self.diff.source.is_split)
         found = of_scope(Scope.CHANGES, Scope.DIFF)
         shown = [replace(each, hint=word) if each.id == "diff.split" else each for each in found]
@@ -449,4 +448,5 @@ class ChangesScreen(BesideChat):
         else:
             self.diff.jump(top)
         self._path = self._path if not rows else ""
+        self._show_verbs()
         self.draw_head()
