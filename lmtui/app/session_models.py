@@ -175,7 +175,7 @@ async def _lacks(used: events.ModelChanged, key: str, *, is_only_choice: bool) -
     return f"{url} no longer has the model {sanitize_line(used.model)}"
 
 
-MOST_NAMES = 8
+MOST_NAMES, MOST_BYTES = 8, 4_000_000_000
 LEAST_TOKENS = 1_000  # a shorter prompt is read again in less time than a file takes
 IDLE_S, CLOSE_LIMIT_S = 60.0, 10.0
 _LONGEST_S, _SHORTEST_S = 60.0, 5.0
@@ -254,11 +254,12 @@ class PromptCaches:
         return next((it for it in files if (it.place, it.session) == (place, session)), None)
 
     def reserve(self, wanted: PromptCacheRecord) -> PromptCacheRecord:
-        """Return a record with the name of the file to write: the session's own, else a free one, else the oldest."""
+        """Return a record with the file to write: its session's own, a free one within the bounds, or the oldest."""
         with self._changing() as kept:
             here = [each for each in kept.files if each.place == wanted.place]
             own = [each.name for each in here if each.session == wanted.session]
-            every = (f"lmtui-{kept.owner}-{number:02}.bin" for number in range(MOST_NAMES))
+            count = MOST_NAMES if sum(each.size_bytes for each in kept.files) < MOST_BYTES else 1
+            every = (f"lmtui-{kept.owner}-{number:02}.bin" for number in range(count))
             free = [name for name in every if name not in {each.name for each in here}]
             oldest = min(here, key=lambda each: (bool(each.session), each.saved_at), default=wanted).name
             found = replace(wanted, name=[*own, *free, oldest][0], saved_at=self.now())

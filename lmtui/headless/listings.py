@@ -14,6 +14,9 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
 
 from lmtui.app.archive import archive_of, as_json, as_text, exported, session_events, session_log
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
@@ -27,13 +30,13 @@ from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.event_text import EventText
+from lmtui.core.hosts import is_loopback
 from lmtui.core.ports import Sandbox
 from lmtui.core.roles import parse_roles, unasked_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import KEY_HINT, KEY_NOTES, ServerFound, exam_text, server_lines, size_text, window_words
 from lmtui.core.sessions import answer_words, chosen_words, summary_line
 from lmtui.headless import trust_report
-from lmtui.headless.trust_report import YES
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir, workspace_dir
 from lmtui.plain_files import list_plain
 
@@ -228,7 +231,7 @@ async def _import(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
             return EXIT_BLOCKED
         if not arguments.yes:
             _say("Import all of this? [y/N] ")
-            if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in YES:
+            if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in trust_report.YES:
                 return 0
         for each in found:
             try:
@@ -365,7 +368,19 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
     if not servers:
         hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address (LLM_URL, `url`); `lmtui demo` needs none."
         return [CheckRow("models", WARNING, "no model server answers", hint)]
-    return [*map(_server_row, servers), *_model_rows(loaded, servers)]
+    rows = [*map(_server_row, servers), *_model_rows(loaded, servers)]
+    return [*rows, *memory_rows(loaded, servers[0])]
+
+
+def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:
+    """Tell whether the largest model that the settings name fits, where it runs on this machine."""
+    names = {loaded.config.model, *(each.model for each in parse_roles(loaded.config.roles).values())}
+    named = [each for each in server.models if each.name.removesuffix(":latest") in names]
+    size, total = max((each.size_bytes for each in named), default=0), psutil.virtual_memory().total
+    if size and is_loopback(urlsplit(server.url).hostname or ""):
+        text = f"the largest model has {size_text(size)}, this machine {size_text(total)}"
+        hint = "Use a smaller model or quantisation, unless a graphics card has memory for it."
+        yield _row("memory", text, hint, is_well=size <= 0.9 * total)
 
 
 def _server_row(server: ServerFound) -> CheckRow:

@@ -11,8 +11,8 @@ import pytest
 
 from lmtui.app.sandboxes import BackendReport
 from lmtui.config import Config, Loaded, load_config
-from lmtui.core.servers import KEY_HINT
-from lmtui.headless.listings import doctor_report, sandbox_rows
+from lmtui.core.servers import KEY_HINT, ServedModel, ServerFound
+from lmtui.headless.listings import doctor_report, memory_rows, sandbox_rows
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import workspace_state_dir
@@ -168,3 +168,9 @@ async def test_a_folder_whose_name_steers_terminals_is_shown_without_that(
     said = capsys.readouterr().out
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
     assert "\n✓ all well" not in said
+
+
+def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alone() -> None:
+    loaded, model = Loaded(Config(model="large"), {}), ServedModel("large", size_bytes=10**18)
+    for url, states in (("http://127.0.0.1/v1", ["warning"]), ("http://192.168.1.5/v1", [])):
+        assert [row.state for row in memory_rows(loaded, ServerFound("", url, (model,)))] == states

@@ -111,7 +111,7 @@ command_line.py features/batch/cluster_worker.py
 host/connect.py host/web.py models/embedded/embedded_server.py parser_process.py plain/console.py plain_files.py
 sandbox/bubblewrap.py sandbox/guest/checkpoints.py sandbox/guest/execute.py sandbox/guest/git_calls.py
 sandbox/guest/listing.py sandbox/guest/supervisor.py sandbox/images.py sandbox/repository.py sandbox/supervisor_client.py
-tui/controllers/prompt_controller.py tui/editor.py tui/screens/viewer.py tui/terminal_app.py
+tui/controllers/prompt_controller.py tui/editor.py tui/terminal_app.py
 """
 
 

@@ -113,7 +113,6 @@ def report_files(plan: PipelinePlan, report: Mapping[str, Any]) -> dict[str, str
         "quality_report.json": report_json(report),
         "quality_report.md": report_markdown(report),
         **{f"tasks/{each.id}.md": task_checkpoint(plan, each) for each in plan.tasks if each.state in ENDED},
-        "review.log": review_log(plan),
     }
 
 
@@ -131,7 +130,7 @@ def task_checkpoint(plan: PipelinePlan, task: PipelineTask) -> str:
         "Checks": [*_checks(task, last), *(f"{sanitize_line(rung)}: {outcome}" for rung, outcome in last.checks.items())],
         "Review": [sanitize(each) for each in last.findings if is_done],
         "Next": [f"`lmtui pipeline retry {sanitize_line(plan.name)} {task.id}`"] * (task.state is PipelineState.FAILED)
-        + [f"task {each.id}: {sanitize_line(each.spec.title)}" for each in following[:_MOST_NEXT]],
+        + [f"task {each.id}: {sanitize_line(each.spec.title)}" for each in following[:5]],
         "Blockers": [] if is_done else [*map(sanitize, last.findings), *(f"task {each.id} waits for it" for each in lost)],
     }
     why = f": {sanitize_line(task.why)}" if task.why else ""
@@ -153,25 +152,10 @@ def _attempt_line(attempt: TaskAttempt) -> str:
 def _checks(task: PipelineTask, last: TaskAttempt) -> list[str]:
     """Return what is known of the task's own commands: they run after the verifier, all of them."""
     is_run = last.number and last.stage not in (Stage.CODER, Stage.VERIFIER)
-    found: list[str] = []
-    for each in task.spec.checks:
-        has_failed = last.stage == Stage.ACCEPTANCE and any(why.startswith(f"`{each}` ") for why in last.findings)
-        found.append(f"`{sanitize_line(each)}`: {'failed' if has_failed else 'passed' if is_run else 'not run'}")
-    return found
-
-
-_MOST_NEXT = 5
-
-
-def review_log(plan: PipelinePlan) -> str:
-    """Return what was found in each attempt at each task, a line each, in the order of the tasks."""
-    lines: list[str] = []
-    for task in plan.tasks:
-        for each in task.attempts:
-            what = f"failed at {each.stage}" if each.stage else "passed"
-            lines.append(f"task {task.id} attempt {each.number}: {what} ({each.session})")
-            lines += [f"  {sanitize_line(finding)}" for finding in each.findings]
-    return "\n".join([*lines, ""])
+    failed = [why.partition("` ")[0][1:] for why in last.findings if last.stage == Stage.ACCEPTANCE]
+    came = dict.fromkeys(task.spec.checks, "passed" if is_run else "not run")
+    came |= {each: "failed" for each in came if each in failed}
+    return [f"`{sanitize_line(each)}`: {what}" for each, what in came.items()]
 
 
 def tasks_json(plan: PipelinePlan) -> str:

@@ -266,9 +266,6 @@ class PipelineList(ListDialog[Item, None]):
         elif item is not None:
             self.action_list_do("yes")
 
-    def _say(self, text: str) -> None:
-        self.say(text, "$warning")
-
     # -- what can be done -----------------------------------------------------------------------------------------------
 
     def do_output(self, task: PipelineTask) -> None:
@@ -277,7 +274,7 @@ class PipelineList(ListDialog[Item, None]):
             _ = self.dismiss(None)
             self._open_session(session)
         else:
-            self._say("No session yet.")
+            self.say("No session yet.", "$warning")
 
     async def do_diff(self, task: PipelineTask) -> None:
         """Show what the last attempt changed."""
@@ -340,7 +337,7 @@ class PipelineList(ListDialog[Item, None]):
         key = plan_id, task.id
         text, note = self._drafts.get(key, (spec_text(task.spec), "Save and close to change the task."))
         before = f"# {note}\n{text}"
-        written = await edit_text(self.app, before, "task.toml", say=self._say)
+        written = await edit_text(self.app, before, "task.toml", say=lambda why: self.say(why, "$warning"))
         if written is None or written == before:
             return
         try:
