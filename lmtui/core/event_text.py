@@ -29,7 +29,7 @@ from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.prompt_parts import PromptPartsRead, parts_words
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session, answer_words
-from lmtui.core.task_state import done_words
+from lmtui.core.task_state import done_words, shown
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.core.workspace import EFFECT_TOOL, FileChange
 
@@ -196,9 +196,9 @@ def event_line(event: Event) -> str:
         case events.FilesChanged(changes=changes, files=files, is_tried=is_tried):
             where = " in the overlay" if is_tried else ""
             return f"changed{where}: {changes_text(changes) or ', '.join(map(sanitize_line, files))}"
-        case events.FilesRestored(action=action, changes=changes, files=files):
-            what = changes_text(changes) or ", ".join(map(sanitize_line, files))
-            return f"{sanitize_line(action)} done: {what}"
+        case events.FilesRestored(action=action, files=files):
+            done = {"undo": "undone", "redo": "done again"}.get(action, "put back")
+            return f"{done}: {shown(list(map(sanitize_path, files))) or 'no file changed'}"
         case events.Rewound():
             return "the conversation continues from before that"
         case events.HostReached(host=host, why_not=why_not):

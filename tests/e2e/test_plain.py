@@ -117,7 +117,7 @@ async def test_a_task_from_start_to_undo_in_lines_alone(program: Program, termin
     terminal.type("/undo\n")
     await terminal.until("yes or no? ")
     terminal.type("y\n")
-    await terminal.until("undo done")
+    await terminal.until("undone: ")
     assert not (program.workspace / "greeting.txt").exists()
     terminal.type("/quit\n")
     assert await terminal.code() == 0

@@ -49,7 +49,7 @@ async def test_what_the_user_did_between_is_in_it() -> None:
     await changes.apply(await changes.plan_undo())
     rig.session.set_mode(Mode.MANUAL)
     texts = [row.text for row in audit_rows(rig.session.history())]
-    assert [text[:11] for text in texts[-2:]] == ["undo done: ", "mode: manua"]
+    assert [text[:8] for text in texts[-2:]] == ["undone: ", "mode: ma"]
 
 
 async def test_a_host_that_a_command_asks_for_has_a_row_of_its_own() -> None:

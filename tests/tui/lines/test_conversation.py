@@ -310,14 +310,14 @@ UNDONE = FilesRestored(action="undo", calls=("step_3",), files=("x.py", "y.py"))
 def test_what_was_undone_is_a_line_and_marks_the_call_until_it_is_done_again() -> None:
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE]))
     assert lines[0] == "↶ Run  pytest -q  undone  1.9 s"
-    assert lines[-1] == "· undo done: x.py, y.py"
+    assert lines[-1] == "· undone: x.py, y.py"
     again = FilesRestored(action="redo", calls=("step_3",), files=("x.py",))
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE, again]))
     assert lines[0] == "✓ Run  pytest -q  1.9 s"
-    assert lines[-1] == "· redo done: x.py"
+    assert lines[-1] == "· done again: x.py"
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, FilesRestored(action="restore", calls=("step_3",), files=("x.py",))]))
     assert lines[0].startswith("✓")
-    assert lines[-1] == "· restore done: x.py"
+    assert lines[-1] == "· put back: x.py"
 
 
 _NAME = "python3 -m pytest -q"

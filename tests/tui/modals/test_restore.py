@@ -30,7 +30,7 @@ async def an_undo_shows_what_it_would_do_and_does_it_on_a_yes(driver: Driver) ->
     assert [(plan.action, plan.calls) for plan, _ in changes.applied] == [
         ("undo", tuple(step.id for step in changes.steps()[1:]))
     ]
-    await driver.until(lambda: "undo done: " in driver.text("#chat-pane"))
+    await driver.until(lambda: "undone: " in driver.text("#chat-pane"))
 
 
 @cases
@@ -64,7 +64,7 @@ async def a_redo_does_again_what_was_undone(driver: Driver) -> None:
     await driver.press("y")
     assert [plan.action for plan, _ in changes.applied] == ["undo", "redo"]
     await driver.until(lambda: "4 changed" in driver.text("#files-title"))
-    await driver.until(lambda: "redo done: " in driver.text("#chat-pane"))
+    await driver.until(lambda: "done again: " in driver.text("#chat-pane"))
 
 
 @cases.full()
